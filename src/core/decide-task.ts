@@ -1,0 +1,149 @@
+/**
+ * Decisions about a task as its callers see it: accept, continue, answer, cancel, abandon, acknowledge.
+ *
+ * Invariant: a refusal is decided before anything exists; after acceptance every answer carries the handle.
+ */
+
+import type { Command, ContinueTask, DelegateTask } from "./command.ts";
+import type { Decision } from "./decide.ts";
+import type { TaskEventBody } from "./event.ts";
+import { attemptOf } from "./evolve.ts";
+import { LIMITS } from "./limits.ts";
+import type { NextStep } from "./next-step.ts";
+import type { Rejection } from "./rejection.ts";
+import type { StopRecord, Task } from "./task.ts";
+import { cancelled, failedAs, settlementOf } from "./verdict.ts";
+
+type Of<Kind extends Command["kind"]> = Extract<Command, { readonly kind: Kind }>;
+
+const NONE_STARTED: StopRecord = { proof: "none_started", survivors: [], kept: [], by: null };
+
+export function decideDelegate(task: Task | null, command: DelegateTask): Decision {
+  if (task !== null) return reject("internal", { kind: "repeat_same_call" }, { reason: "task id taken" });
+  const refusal = limitReached(command) ?? busy(command);
+  if (refusal !== null) return refusal;
+  const { handle, spec, origin, message, by } = command;
+  return accept(
+    { kind: "TaskAccepted", handle, spec, origin, message, by },
+    { kind: "RunQueued", ordinal: 1, message, by, reason: "new" },
+  );
+}
+
+/** Limits in the order in which they matter to the caller: what it must do itself first, what passes last. */
+function limitReached({ circumstances, origin }: DelegateTask): Rejection | null {
+  const now = circumstances;
+  if (origin.depth > now.depthMax) {
+    return reject("depth_limit", { kind: "do_it_yourself" }, { limit: now.depthMax });
+  }
+  if (now.tasksInTree >= now.tasksPerTreeMax) {
+    return reject("tree_limit", { kind: "do_it_yourself" }, { limit: now.tasksPerTreeMax });
+  }
+  if (now.delegationsLastMinute >= now.delegationsPerMinuteMax) {
+    return reject("rate_limit", { kind: "repeat_same_call" }, { limit: now.delegationsPerMinuteMax });
+  }
+  if (now.openTasks >= now.openTasksMax) {
+    return reject("capacity_full", { kind: "repeat_same_call" }, { limit: now.openTasksMax });
+  }
+  return null;
+}
+
+function busy({ circumstances, spec }: DelegateTask): Rejection | null {
+  const holder = circumstances.claimHolder;
+  if (holder === null || circumstances.onBusy === "queue") return null;
+  const detail: Rejection["detail"] = { cwd: spec.cwd, sinceMs: holder.sinceMs, mine: holder.mine ? "yes" : "no" };
+  const named = holder.mine ? { ...detail, holder: holder.handle.taskId } : detail;
+  return reject("workspace_busy", { kind: "fix", change: { onBusy: "queue" } }, named);
+}
+
+export function decideContinue(task: Task, command: ContinueTask, nowMs: number): Decision {
+  const moved = command.afterSettlement !== null && hasMovedOn(task, command.afterSettlement);
+  if (moved) return accept();
+  if (task.messages.length >= LIMITS.queuedMessagesMax) {
+    return reject("capacity_full", waitFor(task), { limit: LIMITS.queuedMessagesMax });
+  }
+  const { message, by } = command;
+  const queued: TaskEventBody = { kind: "MessageQueued", message, by };
+  if (task.state.kind !== "settled") return accept(queued);
+  // Going on with a result is the caller's word that it has been read; a person's word is not the caller's.
+  const unread = by.kind !== "person" && task.acknowledgedThrough < task.settlements;
+  const acked: readonly TaskEventBody[] = unread ? [{ kind: "DeliveryAcked", settlement: task.settlements, by }] : [];
+  // Messages that waited through a failure go first; each is a run of its own.
+  const head = task.messages[0] ?? { message, by, atMs: nowMs };
+  return accept(
+    ...acked,
+    queued,
+    {
+      kind: "TaskReopened",
+      by,
+      agent: command.agent ?? task.spec.agent,
+      driver: command.driver ?? task.spec.driver,
+      model: command.model ?? task.spec.model,
+    },
+    { kind: "RunQueued", ordinal: task.run.ordinal + 1, message: head.message, by: head.by, reason: "continued" },
+  );
+}
+
+/** True if somebody continued the task past the settlement that the caller knows of. */
+export function hasMovedOn(task: Task, afterSettlement: number): boolean {
+  const open = task.state.kind !== "settled";
+  return task.settlements > afterSettlement || (open && task.settlements === afterSettlement && task.run.ordinal > 1);
+}
+
+export function decideAnswer(task: Task, command: Of<"AnswerInput">): Decision {
+  const { state } = task;
+  if (state.kind !== "awaiting_answer" || state.question.questionId !== command.questionId) {
+    return reject("not_pending", waitFor(task), { questionId: command.questionId });
+  }
+  const { questionId, choice, by } = command;
+  return accept({ kind: "InputAnswered", questionId, choice, by });
+}
+
+export function decideExpireInput(task: Task, command: Of<"ExpireInput">, nowMs: number): Decision {
+  const { state } = task;
+  const pending = state.kind === "awaiting_answer" && state.question.questionId === command.questionId;
+  if (!pending || state.question.deadlineAtMs > nowMs) return { kind: "ignored", why: "stale_epoch" };
+  return accept({ kind: "InputExpired", questionId: command.questionId, verdict: failedAs("input_expired") });
+}
+
+export function decideCancel(task: Task, command: Of<"CancelTask">, nowMs: number): Decision {
+  const { state } = task;
+  // The earlier event wins: what is settled, or has ended and only waits for its proof, stays as it is.
+  if (state.kind === "settled" || state.kind === "stopping") return accept();
+  const verdict = cancelled(task, command.by);
+  const requested: TaskEventBody = { kind: "CancelRequested", reason: command.reason, by: command.by, verdict };
+  if (attemptOf(state) !== null || task.residue !== null) return accept(requested);
+  const settlement = settlementOf(task, verdict, task.lastStop ?? NONE_STARTED, nowMs);
+  return accept(requested, { kind: "TaskSettled", settlement });
+}
+
+export function decideAbandon(task: Task, command: Of<"AbandonSurvivors">, nowMs: number): Decision {
+  const { state } = task;
+  if (state.kind !== "stopping" || state.survivors.length === 0) {
+    return reject("not_pending", waitFor(task), { reason: "no named survivors" });
+  }
+  const stop: StopRecord = { proof: "abandoned", survivors: state.survivors, kept: [], by: command.by };
+  return accept({ kind: "TaskSettled", settlement: settlementOf(task, state.verdict, stop, nowMs) });
+}
+
+export function decideAck(task: Task, command: Of<"AckDelivery">): Decision {
+  const { settlement, by } = command;
+  const known = settlement <= task.settlements && settlement > task.acknowledgedThrough;
+  return known ? accept({ kind: "DeliveryAcked", settlement, by }) : accept();
+}
+
+export function decideSleep(task: Task, command: Of<"ForgiveSleep">): Decision {
+  const timed = attemptOf(task.state) !== null || task.state.kind === "stopping";
+  return timed ? accept({ kind: "SleepForgiven", gapMs: command.gapMs }) : accept();
+}
+
+function waitFor(task: Task): NextStep {
+  return { kind: "wait", seen: [{ taskId: task.handle.taskId, news: task.news }] };
+}
+
+function reject(code: Rejection["code"], next: NextStep, detail: Rejection["detail"]): Rejection {
+  return { kind: "rejection", code, next, detail };
+}
+
+function accept(...events: readonly TaskEventBody[]): Decision {
+  return { kind: "accepted", events };
+}

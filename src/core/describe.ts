@@ -1,0 +1,177 @@
+/**
+ * What is true of a task now, for whoever asks: always with a handle and a next step (P1).
+ *
+ * Invariant: `TaskView` is built here and nowhere else, and neither `handle` nor `next` is optional in it.
+ * Invariant: nothing that a child wrote is in it but `question.action` and the survivors' commands; texts are named, not held.
+ */
+
+import { assertNever } from "./assert.ts";
+import { attemptOf } from "./evolve.ts";
+import type { FailureClass } from "./failure.ts";
+import { type Handle, type RunId, runIdOf } from "./ids.ts";
+import type { NextStep } from "./next-step.ts";
+import type { Phase, Problem, Question, Settlement, Spec, Status, Survivor, Task } from "./task.ts";
+
+export type TaskView = {
+  readonly handle: Handle;
+  readonly next: NextStep;
+  readonly status: Status;
+  readonly phase: Phase;
+  readonly spec: Spec;
+  readonly key: string;
+  readonly conversation: string | null;
+  readonly createdAtMs: number;
+  /** Age of the task at the moment of the view. */
+  readonly ageMs: number;
+  readonly news: number;
+  readonly version: number;
+  readonly runId: RunId;
+  readonly runOrdinal: number;
+  readonly attempt: number;
+  readonly settlements: number;
+  readonly acknowledged: boolean;
+  readonly question: Question | null;
+  readonly problem: Problem | null;
+  /** The newest settlement, if the task is settled. */
+  readonly outcome: Settlement | null;
+  /** The last ended run of a task that goes on. */
+  readonly earlierRun: Settlement | null;
+  readonly survivors: readonly Survivor[];
+  readonly activity: Activity | null;
+  readonly queuedSinceMs: number | null;
+  readonly queuedMessages: number;
+  /** True if a settled task can be continued, and what that keeps. */
+  readonly continuable: boolean;
+  readonly runningSinceMs: number | null;
+};
+
+export type Activity = {
+  readonly steps: number;
+  readonly lastProgressAtMs: number;
+  readonly toolRunningSinceMs: number | null;
+};
+
+export function describe(task: Task, nowMs: number): TaskView {
+  const { state } = task;
+  const attempt = attemptOf(state);
+  const settlement = state.kind === "settled" ? state.settlement : null;
+  return {
+    handle: task.handle,
+    next: nextOf(task),
+    status: statusOf(task),
+    phase: phaseOf(task),
+    spec: task.spec,
+    key: task.origin.clientRequestId,
+    conversation: task.origin.conversation,
+    createdAtMs: task.createdAtMs,
+    ageMs: nowMs - task.createdAtMs,
+    news: task.news,
+    version: task.version,
+    runId: runIdOf(task.handle.taskId, task.run.ordinal),
+    runOrdinal: task.run.ordinal,
+    attempt: task.epoch,
+    settlements: task.settlements,
+    acknowledged: task.acknowledgedThrough >= task.settlements,
+    question: state.kind === "awaiting_answer" ? state.question : null,
+    problem: state.kind === "queued" ? state.problem : null,
+    outcome: settlement,
+    earlierRun: settlement === null ? task.lastSettlement : null,
+    survivors: state.kind === "stopping" ? state.survivors : [],
+    activity: attempt === null ? null : activityOf(task, attempt),
+    queuedSinceMs: state.kind === "queued" ? state.sinceMs : null,
+    queuedMessages: task.messages.length,
+    continuable: settlement?.verdict.continuable ?? false,
+    runningSinceMs: attempt?.startedAtMs ?? null,
+  };
+}
+
+export function statusOf(task: Task): Status {
+  const { state } = task;
+  switch (state.kind) {
+    case "queued":
+    case "running":
+    case "stopping":
+      return "working";
+    case "awaiting_answer":
+      return "input_required";
+    case "settled":
+      return state.settlement.verdict.status;
+    default:
+      return assertNever(state);
+  }
+}
+
+export function phaseOf(task: Task): Phase {
+  const { state } = task;
+  switch (state.kind) {
+    case "queued":
+      if (state.reason === "healing" || state.reason === "paused" || state.reason === "recovering") return state.reason;
+      return "queued";
+    case "running":
+      if (state.attempt.stalledSinceMs !== null) return "stalled";
+      return state.attempt.process === null && state.attempt.steps === 0 ? "starting" : "running";
+    case "awaiting_answer":
+    case "stopping":
+    case "settled":
+      return state.kind;
+    default:
+      return assertNever(state);
+  }
+}
+
+/** Failures that the same prompt would meet again until somebody changes something. */
+const NEEDS_A_FIX: ReadonlySet<FailureClass> = new Set([
+  "auth",
+  "billing",
+  "config",
+  "bad_request",
+  "quota",
+  "spawn_error",
+  "workspace_missing",
+]);
+
+function nextOf(task: Task): NextStep {
+  const { taskId } = task.handle;
+  const { state } = task;
+  if (state.kind === "awaiting_answer") return { kind: "answer", taskId, questionId: state.question.questionId };
+  if (state.kind !== "settled") return { kind: "wait", seen: [{ taskId, news: task.news }] };
+  const { verdict, number } = state.settlement;
+  if (verdict.status === "completed") return { kind: "use_result" };
+  if (verdict.class !== null && NEEDS_A_FIX.has(verdict.class)) return { kind: "fix" };
+  if (verdict.continuable) return { kind: "continue", taskId, afterSettlement: number };
+  return { kind: "choose_key", clientRequestId: `${task.origin.clientRequestId}-${number + 1}` };
+}
+
+function activityOf(task: Task, attempt: NonNullable<ReturnType<typeof attemptOf>>): Activity {
+  return {
+    steps: task.steps,
+    lastProgressAtMs: attempt.lastProgressAtMs,
+    toolRunningSinceMs: attempt.toolRunningSinceMs,
+  };
+}
+
+/** Whether a task has something to tell a caller who has been told up to `told` (null: never asked before). */
+export function isNews(task: Task, told: number | null): boolean {
+  if (told !== null) return task.news > told;
+  const { state } = task;
+  switch (state.kind) {
+    case "settled":
+      return task.acknowledgedThrough < task.settlements;
+    case "awaiting_answer":
+      return true;
+    case "running":
+      return state.attempt.stalledSinceMs !== null;
+    case "queued":
+      return state.reason === "paused" || state.reason === "recovering";
+    case "stopping":
+      return state.survivors.length > 0;
+    default:
+      return assertNever(state);
+  }
+}
+
+/** True if no wait for this task can ever bring news: settled, acknowledged, told. */
+export function isQuiet(task: Task, told: number | null): boolean {
+  const acknowledged = task.acknowledgedThrough >= task.settlements;
+  return task.state.kind === "settled" && (acknowledged || (told !== null && told >= task.news));
+}

@@ -1,0 +1,64 @@
+/**
+ * Announces settlements that a caller has not confirmed, in whatever answer it gets next (contract §6, §11).
+ *
+ * Invariant: at least once: an announcement ends with the caller's own word (`after`, ack, continue), never with a write
+ * to a socket; each is shown a few times and then only counted.
+ */
+
+import type { Caller } from "../core/caller.ts";
+import { statusOf } from "../core/describe.ts";
+import type { TaskId } from "../core/ids.ts";
+import { LIMITS } from "../core/limits.ts";
+import type { Task } from "../core/task.ts";
+import type { Pending } from "../ports/engine.ts";
+import type { Store } from "../ports/store.ts";
+
+export type Courier = {
+  /** What to announce to this caller beside an answer about `shown`, which needs no announcement. */
+  pendingFor(caller: Caller, shown: ReadonlySet<TaskId>): Promise<Pending>;
+  /** A task has settled or was acknowledged: its caller may have something pending. */
+  changed(callerName: string): void;
+};
+
+export const NOTHING_PENDING: Pending = { completions: [], count: 0 };
+
+export function createCourier(store: Store): Courier {
+  // Callers known to have nothing pending; a hint that saves a query per answer, refreshed by every settlement.
+  const idle = new Set<string>();
+
+  return {
+    async pendingFor(caller, shown) {
+      if (idle.has(caller.name)) return NOTHING_PENDING;
+      idle.add(caller.name);
+      const page = await store.pending({
+        caller: caller.name,
+        conversation: caller.conversation,
+        shownMax: LIMITS.pendingShownMax,
+        limit: LIMITS.pendingListedMax + shown.size,
+      });
+      if (page.count > 0) idle.delete(caller.name);
+      const listed = page.tasks.filter((task) => !shown.has(task.handle.taskId)).slice(0, LIMITS.pendingListedMax);
+      if (listed.length > 0) await countShown(store, listed);
+      const covered = page.tasks.filter((task) => shown.has(task.handle.taskId)).length + listed.length;
+      return { completions: listed.map(completionOf), count: Math.max(0, page.count - covered) };
+    },
+    changed(callerName) {
+      idle.delete(callerName);
+    },
+  };
+}
+
+async function countShown(store: Store, tasks: readonly Task[]): Promise<void> {
+  const shown = tasks.map((task) => ({ taskId: task.handle.taskId, settlement: task.settlements }));
+  await store.write((tx) => tx.countShown(shown));
+}
+
+function completionOf(task: Task): Pending["completions"][number] {
+  return {
+    taskId: task.handle.taskId,
+    nodeId: task.handle.nodeId,
+    settlement: task.settlements,
+    status: statusOf(task),
+    title: task.spec.title,
+  };
+}

@@ -1,0 +1,171 @@
+/**
+ * Puts the engine together: one write path, one loop, one hub, and the verbs of `Engine` over them.
+ *
+ * Invariant: every verb answers; what is thrown inside becomes a refusal by name (contract §12).
+ * Invariant: after `drain` nothing more is recorded, and what the daemon stopped itself is no loss.
+ */
+
+import type { Caller } from "../core/caller.ts";
+import type { TaskId } from "../core/ids.ts";
+import { isUnfinished } from "../core/plan.ts";
+import type { NextStep } from "../core/next-step.ts";
+import type { Task } from "../core/task.ts";
+import type { Children } from "../ports/children.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Driver } from "../ports/driver.ts";
+import type { Answer, Engine, TaskItem } from "../ports/engine.ts";
+import type { Faults } from "../ports/fault.ts";
+import type { IdSource } from "../ports/id-source.ts";
+import type { Log } from "../ports/log.ts";
+import type { Store } from "../ports/store.ts";
+import type { Workspace } from "../ports/workspace.ts";
+import { createAttemptRunner } from "./attempt-runner.ts";
+import { createCancels } from "./cancel.ts";
+import { createContinue } from "./continue-task.ts";
+import { createCourier } from "./courier.ts";
+import { createDelegate } from "./delegate.ts";
+import { drainAttempts } from "./drain.ts";
+import { createExecutor } from "./execute.ts";
+import { createLeaseKeeper } from "./lease-keeper.ts";
+import { createLiveTasks } from "./live-tasks.ts";
+import { createLookup } from "./lookup.ts";
+import { createPerformer } from "./perform.ts";
+import { createPresenter } from "./present.ts";
+import { createReads } from "./read.ts";
+import { createReceipts } from "./receipts.ts";
+import type { EngineSettings } from "./settings.ts";
+import { rejectionOf } from "./storage.ts";
+import { createSupervisor } from "./supervisor.ts";
+import { createWaits } from "./wait.ts";
+import { createWaiterHub } from "./waiter-hub.ts";
+
+export type EngineWorld = {
+  readonly store: Store;
+  readonly drivers: ReadonlyMap<string, Driver>;
+  readonly children: Children;
+  readonly workspace: Workspace;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Log;
+  readonly faults: Faults;
+  readonly settings: EngineSettings;
+};
+
+export type RunningEngine = Engine & {
+  /** Looks at everything unfinished; from here on the engine acts by itself. */
+  start(): Promise<void>;
+  /** Refuses new calls, ends waits with `shutdown`, stops children (or hands them to the guard), records what it stopped. */
+  drain(mode: "stop" | "hand_over"): Promise<void>;
+  /** Calls that are being held. */
+  readonly waiting: number;
+};
+
+export function createEngine(world: EngineWorld): RunningEngine {
+  const { store, clock, ids, log, settings, children } = world;
+  const hub = createWaiterHub(clock);
+  const courier = createCourier(store);
+  const live = createLiveTasks();
+  const executor = createExecutor(world, changed);
+  const runner = createAttemptRunner({ ...world, executor, onEnded });
+  const performer = createPerformer({ ...world, executor, runner });
+  const supervisor = createSupervisor({
+    store,
+    clock,
+    log,
+    slotsMax: settings.limits.concurrentChildren,
+    holds: runner.holds,
+    slotsTaken: runner.running,
+    perform: performer.perform,
+  });
+  const presenter = createPresenter({ store, clock, courier, queueOf });
+  const lookup = createLookup(store, presenter);
+  const receipts = createReceipts({ store, clock, ids, presenter });
+  const shared = { ...world, executor, presenter, lookup, receipts, courier, hub, live };
+  const waits = createWaits({ ...shared, waitsMax: settings.limits.waitsMax });
+  const verbs = { ...shared, waitForOne: waits.waitForOne };
+  const delegate = createDelegate(verbs);
+  const continueTask = createContinue(verbs);
+  const reads = createReads(shared);
+  const cancels = createCancels(shared);
+  const leases = createLeaseKeeper({ clock, children, log, leaseMs: settings.guardLeaseMs, onMachineSlept });
+  let stopping = false;
+
+  /** Runs after every commit. */
+  function changed(before: Task | null, after: Task): void {
+    live.changed(after);
+    supervisor.look(after);
+    if (before?.state.kind === "running" && after.state.kind !== "running") supervisor.slotFreed();
+    if (before !== null && isUnfinished(before) && !isUnfinished(after)) {
+      for (const taskId of performer.waitingForWorkspace) lookAt(taskId);
+    }
+    if (before?.news === after.news && before.settlements === after.settlements) return;
+    courier.changed(after.origin.caller);
+    hub.wake(after.handle.taskId);
+  }
+
+  function lookAt(taskId: TaskId): void {
+    store
+      .task(taskId)
+      .then((task) => (task === null ? undefined : supervisor.look(task)))
+      .catch((error: unknown) => log.error("look_failed", { taskId, error: String(error) }));
+  }
+
+  function onEnded(taskId: TaskId): void {
+    supervisor.slotFreed();
+    lookAt(taskId);
+  }
+
+  function queueOf(taskId: TaskId): TaskItem["queue"] {
+    if (performer.waitingForWorkspace.has(taskId)) return { position: 1, reason: "workspace" };
+    const position = supervisor.queuePosition(taskId);
+    return position === null ? null : { position, reason: "slots" };
+  }
+
+  async function onMachineSlept(gapMs: number): Promise<void> {
+    for (const task of await store.unfinished()) {
+      await executor.execute(task.handle.taskId, { kind: "ForgiveSleep", gapMs });
+    }
+  }
+
+  /** Every verb answers, also while stopping and whatever breaks. */
+  async function answering(caller: Caller, starts: boolean, work: () => Promise<Answer>): Promise<Answer> {
+    if (stopping && starts) {
+      const next: NextStep = { kind: "repeat_same_call" };
+      return presenter.refusal({ kind: "rejection", code: "stopping", next, detail: {} }, caller, { created: "none" });
+    }
+    try {
+      return await work();
+    } catch (error) {
+      const rejection = rejectionOf(error);
+      log.error("call_failed", { code: rejection.code, error: String(error) });
+      return presenter.refusal(rejection, caller, starts ? { created: "none" } : {});
+    }
+  }
+
+  return {
+    delegate: (call, caller, hold) => answering(caller, true, () => delegate(call, caller, hold)),
+    continue: (call, caller, hold) => answering(caller, true, () => continueTask(call, caller, hold)),
+    wait: (request, caller, hold) => answering(caller, false, () => waits.wait(request, caller, hold)),
+    status: (request, caller) => answering(caller, false, () => reads.status(request, caller)),
+    list: (request, caller) => answering(caller, false, () => reads.list(request, caller)),
+    cancel: (request, caller) => answering(caller, false, () => cancels.cancel(request, caller)),
+    acknowledge: (request, caller) => answering(caller, false, () => cancels.acknowledge(request, caller)),
+    get waiting() {
+      return hub.size;
+    },
+    async start() {
+      for (const task of await store.unfinished()) live.changed(task);
+      leases.start();
+      await supervisor.start();
+    },
+    async drain(mode) {
+      stopping = true;
+      hub.close();
+      runner.mute();
+      await supervisor.stop();
+      await drainAttempts({ store, executor, children, log });
+      leases[Symbol.dispose]();
+      await children.release(mode);
+    },
+  };
+}

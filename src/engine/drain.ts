@@ -1,0 +1,42 @@
+/**
+ * An orderly stop: ends every running child with proof and records that this was no loss, so that the next start goes on
+ * at once.
+ *
+ * Invariant: what cannot be proven or recorded in time is left as it is; the next start reaps it.
+ */
+
+import { attemptOf } from "../core/evolve.ts";
+import type { Task } from "../core/task.ts";
+import type { Children } from "../ports/children.ts";
+import type { Log } from "../ports/log.ts";
+import type { Store } from "../ports/store.ts";
+import type { Executor } from "./execute.ts";
+
+export async function drainAttempts(world: {
+  readonly store: Store;
+  readonly executor: Executor;
+  readonly children: Children;
+  readonly log: Log;
+}): Promise<void> {
+  const { store, log } = world;
+  try {
+    const tasks = await store.unfinished();
+    await Promise.all(tasks.map((task) => endOne(task, world)));
+  } catch (error) {
+    log.error("drain_incomplete", { error: String(error) });
+  }
+}
+
+async function endOne(
+  task: Task,
+  { executor, children, log }: { readonly executor: Executor; readonly children: Children; readonly log: Log },
+): Promise<void> {
+  const attempt = attemptOf(task.state);
+  if (attempt === null) return;
+  const { taskId } = task.handle;
+  const { epoch, mark, process } = attempt;
+  const report = await children.stop({ mark, process, background: "reap" });
+  await executor.execute(taskId, { kind: "LoseAttempt", epoch, partial: null, orderly: true });
+  await executor.execute(taskId, { kind: "ReportStop", epoch, report });
+  log.info("child_stopped_for_shutdown", { taskId, proven: report.kind === "proven" });
+}

@@ -1,0 +1,94 @@
+/**
+ * The only write path: load, decide, fold, append, in one transaction; then tell whoever may care.
+ *
+ * Invariant: nothing outside this file and `delegate.ts` (which needs the receipt in the same transaction) writes a task.
+ * Invariant: listeners run after the commit, so nobody ever acts on a state that a crash could take back.
+ */
+
+import { assert } from "../core/assert.ts";
+import type { Command } from "../core/command.ts";
+import { type Decision, decide } from "../core/decide.ts";
+import { foldAll } from "../core/decide-attempt.ts";
+import type { TaskEventBody } from "../core/event.ts";
+import type { TaskId } from "../core/ids.ts";
+import { isUnfinished } from "../core/plan.ts";
+import type { Task } from "../core/task.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Faults } from "../ports/fault.ts";
+import type { Receipt, Store, StoreWriter } from "../ports/store.ts";
+
+export type Executor = {
+  /** Executes one command. `decision` is `ignored` where there was nothing to do. */
+  execute(taskId: TaskId, command: Command, extras?: Extras): Promise<Executed>;
+  /** For transactions that hold more than one command: writes an accepted decision. */
+  append(tx: StoreWriter, before: Task | null, events: readonly TaskEventBody[], texts: readonly Text[]): Promise<Task>;
+  /** Tells the listeners of a committed change. */
+  announce(before: Task | null, after: Task): void;
+};
+
+export type Text = { readonly name: string; readonly body: string };
+
+export type Extras = {
+  readonly texts?: readonly Text[];
+  /** Stored with the change, if there is one. */
+  readonly receipt?: Receipt;
+  /** Looks at more than the task before deciding; a returned decision replaces the core's. */
+  readonly guard?: (tx: StoreWriter, task: Task) => Promise<Decision | null>;
+};
+
+export type Executed = { readonly decision: Decision; readonly task: Task | null };
+
+export type Listener = (before: Task | null, after: Task) => void;
+
+export function createExecutor(world: { store: Store; clock: Clock; faults: Faults }, listener: Listener): Executor {
+  const { store, clock, faults } = world;
+
+  async function append(
+    tx: StoreWriter,
+    before: Task | null,
+    events: readonly TaskEventBody[],
+    texts: readonly Text[],
+  ): Promise<Task> {
+    const atMs = clock.wallMs();
+    const task = foldAll(before, events, atMs);
+    assert(task !== null, "an accepted command makes a task");
+    const expectedVersion = before?.version ?? 0;
+    const appended = await tx.append({ task, events: events.map((event) => ({ ...event, atMs })), expectedVersion, texts });
+    assert(appended, "a transaction sees the newest version");
+    await settleClaim(tx, before, task);
+    return task;
+  }
+
+  return {
+    append,
+    announce: listener,
+    async execute(taskId, command, extras = {}) {
+      await faults.at("before_commit");
+      const { before, ...executed } = await store.write(async (tx) => {
+        const task = await tx.task(taskId);
+        const guarded = task === null ? null : ((await extras.guard?.(tx, task)) ?? null);
+        const decision = guarded ?? decide(task, command, clock.wallMs());
+        if (decision.kind !== "accepted" || decision.events.length === 0) return { before: task, decision, task };
+        if (extras.receipt !== undefined) await tx.putReceipt(extras.receipt);
+        return { before: task, decision, task: await append(tx, task, decision.events, extras.texts ?? []) };
+      });
+      await faults.at("after_commit");
+      if (executed.task !== null && executed.task !== before) listener(before, executed.task);
+      return executed;
+    },
+  };
+}
+
+/** A writer's claim: taken when the task opens, if it is free; held until it is settled and nothing of it is left (P5, P10). */
+async function settleClaim(tx: StoreWriter, before: Task | null, after: Task): Promise<void> {
+  if (after.spec.access !== "write") return;
+  const wasOpen = before !== null && isUnfinished(before);
+  const isOpen = isUnfinished(after);
+  if (isOpen === wasOpen) return;
+  const { taskId } = after.handle;
+  const { caller } = after.origin;
+  if (!isOpen) await tx.dropClaim(taskId);
+  else if ((await tx.claimHolder(after.spec.cwd, caller)) === null) {
+    await tx.putClaim({ taskId, caller, path: after.spec.cwd, sinceMs: after.run.queuedAtMs });
+  }
+}

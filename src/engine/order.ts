@@ -1,0 +1,77 @@
+/**
+ * The order that a driver gets for one attempt: prompt, history, environment, scratch folder.
+ */
+
+import { join } from "node:path";
+
+import { attemptOf } from "../core/evolve.ts";
+import { attemptIdOf } from "../core/ids.ts";
+import { LIMITS } from "../core/limits.ts";
+import type { Task } from "../core/task.ts";
+import type { AttemptOrder } from "../ports/driver.ts";
+import type { Store } from "../ports/store.ts";
+import type { AgentSettings, EngineSettings } from "./settings.ts";
+
+/** `before`: the task as it was queued; it says why this attempt is made. */
+export async function orderOf(
+  world: { readonly store: Store; readonly settings: EngineSettings },
+  started: Task,
+  before: Task,
+  agent: AgentSettings,
+): Promise<AttemptOrder> {
+  const { taskId } = started.handle;
+  const prompt = (await world.store.text(taskId, started.run.message.name)) ?? "";
+  const mark = attemptOf(started.state)?.mark;
+  if (mark === undefined) throw new Error("invariant broken: an order needs a running attempt");
+  return {
+    mark,
+    spec: started.spec,
+    command: agent.command,
+    promptBy: agent.promptBy,
+    prompt,
+    history: started.run.ordinal === 1 ? [] : await historyOf(world.store, started),
+    nativeSessionId: started.nativeSessionId,
+    cause: causeOf(before),
+    answer: null,
+    env: agent.env,
+    scratchDir: join(world.settings.scratchRoot, attemptIdOf(taskId, started.epoch)),
+    resultBytesMax: LIMITS.resultBytesMax,
+  };
+}
+
+function causeOf(before: Task): AttemptOrder["cause"] {
+  if (before.state.kind !== "queued") return "first";
+  if (before.state.reason === "healing" || before.state.reason === "paused") return "healing";
+  if (before.state.reason === "recovering") return "recovering";
+  return before.state.reason === "answered" ? "answered" : "first";
+}
+
+const PAGE = 500;
+
+/** Earlier runs with their results, oldest first, read from the log. */
+async function historyOf(store: Store, task: Task): Promise<AttemptOrder["history"]> {
+  const { taskId } = task.handle;
+  const messages = new Map<number, string>();
+  const results = new Map<number, string>();
+  for (let after = 0; ; ) {
+    const page = await store.events(taskId, after, PAGE);
+    for (const { number, event } of page) {
+      after = number;
+      if (event.kind === "RunQueued") messages.set(event.ordinal, event.message.name);
+      if (event.kind !== "TaskSettled") continue;
+      const { result } = event.settlement.verdict;
+      if (result !== null) results.set(event.settlement.runOrdinal, result.name);
+    }
+    if (page.length < PAGE) break;
+  }
+  const turns = [...messages].filter(([ordinal]) => ordinal < task.run.ordinal);
+  return Promise.all(
+    turns.map(async ([ordinal, name]) => {
+      const result = results.get(ordinal);
+      return {
+        message: (await store.text(taskId, name)) ?? "",
+        result: result === undefined ? null : await store.text(taskId, result),
+      };
+    }),
+  );
+}

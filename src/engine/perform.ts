@@ -1,0 +1,122 @@
+/**
+ * Carries out what `plan` wants: starts, reaps, gives up, marks, expires.
+ *
+ * Invariant: the mark is committed before anything is spawned, so whatever a crash leaves behind can be found.
+ * Invariant: a writer starts only while it holds the claim on its directory.
+ */
+
+import type { Command } from "../core/command.ts";
+import type { TaskId } from "../core/ids.ts";
+import { type Intent, REAP_AGAIN_MS } from "../core/plan.ts";
+import type { Attempt, Task } from "../core/task.ts";
+import type { Children } from "../ports/children.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Driver } from "../ports/driver.ts";
+import type { Faults } from "../ports/fault.ts";
+import type { Log } from "../ports/log.ts";
+import type { Store } from "../ports/store.ts";
+import type { AttemptRunner } from "./attempt-runner.ts";
+import type { Executor } from "./execute.ts";
+import { orderOf } from "./order.ts";
+import type { EngineSettings } from "./settings.ts";
+
+export type Performer = {
+  /** Resolves with the delay after which to look again, or null where the change itself tells. */
+  perform(task: Task, intent: Intent): Promise<number | null>;
+  /** Tasks that wait for a directory that somebody else writes in. */
+  readonly waitingForWorkspace: ReadonlySet<TaskId>;
+};
+
+export type PerformerWorld = {
+  readonly store: Store;
+  readonly executor: Executor;
+  readonly runner: AttemptRunner;
+  readonly children: Children;
+  readonly drivers: ReadonlyMap<string, Driver>;
+  readonly settings: EngineSettings;
+  readonly clock: Clock;
+  readonly faults: Faults;
+  readonly log: Log;
+};
+
+/** What a driver gets to say its last word once its processes are gone. */
+const LAST_WORD_MS = 1_000;
+
+export function createPerformer(world: PerformerWorld): Performer {
+  const { executor, runner, children, log } = world;
+  const waitingForWorkspace = new Set<TaskId>();
+
+  async function start(task: Task): Promise<null> {
+    const { taskId } = task.handle;
+    const command: Command = { kind: "StartAttempt", daemonId: world.settings.daemonId };
+    let blocked = false;
+    const executed = await executor.execute(taskId, command, {
+      guard: async (tx, current) => {
+        if (current.spec.access !== "write" || (await tx.hasClaim(taskId))) return null;
+        blocked = (await tx.claimHolder(current.spec.cwd, current.origin.caller)) !== null;
+        if (blocked) return { kind: "ignored", why: "not_startable" };
+        const { caller } = current.origin;
+        await tx.putClaim({ taskId, caller, path: current.spec.cwd, sinceMs: world.clock.wallMs() });
+        return null;
+      },
+    });
+    if (blocked) waitingForWorkspace.add(taskId);
+    else waitingForWorkspace.delete(taskId);
+    if (executed.decision.kind === "accepted" && executed.task !== null) await launch(executed.task, task);
+    return null;
+  }
+
+  async function launch(started: Task, before: Task): Promise<void> {
+    const driver = world.drivers.get(started.spec.driver);
+    const agent = world.settings.agents.get(started.spec.agent);
+    await world.faults.at("before_spawn");
+    const { taskId } = started.handle;
+    if (driver === undefined || agent === undefined) {
+      // The agent was removed from the configuration after the task was accepted.
+      const { class: failure, nature } = { class: "config", nature: "definitive" } as const;
+      const fault = { class: failure, nature, httpStatus: null, stopReason: null, retryAfterMs: null };
+      const ended = { ok: false, fault, result: null, sideEffects: false, usage: null } as const;
+      await executor.execute(taskId, { kind: "FinishAttempt", epoch: started.epoch, ...ended });
+      return;
+    }
+    runner.run(started, driver, await orderOf(world, started, before, agent));
+  }
+
+  async function reap(task: Task, attempt: Attempt): Promise<number | null> {
+    const { state } = task;
+    const endedWell = state.kind === "stopping" && state.verdict.status === "completed";
+    const background = endedWell ? task.spec.background : "reap";
+    const report = await children.stop({ mark: attempt.mark, process: attempt.process, background });
+    await runner.finished(task.handle.taskId, attempt.epoch, LAST_WORD_MS);
+    await world.faults.at("before_settle");
+    await executor.execute(task.handle.taskId, { kind: "ReportStop", epoch: attempt.epoch, report });
+    if (report.kind === "proven") return null;
+    log.warn("survivors", { taskId: task.handle.taskId, count: report.survivors.length });
+    return REAP_AGAIN_MS;
+  }
+
+  return {
+    waitingForWorkspace,
+    async perform(task, intent) {
+      const { taskId } = task.handle;
+      switch (intent.kind) {
+        case "start":
+          return start(task);
+        case "reap":
+          return reap(task, intent.attempt);
+        case "lose":
+          await executor.execute(taskId, { kind: "LoseAttempt", epoch: intent.epoch, partial: null, orderly: false });
+          return null;
+        case "markStalled":
+          await executor.execute(taskId, { kind: "MarkStalled", epoch: intent.epoch });
+          return null;
+        case "expireActive":
+          await executor.execute(taskId, { kind: "ExpireActive", epoch: intent.epoch });
+          return null;
+        case "expireInput":
+          await executor.execute(taskId, { kind: "ExpireInput", questionId: intent.questionId });
+          return null;
+      }
+    },
+  };
+}

@@ -1,0 +1,92 @@
+/**
+ * From tasks to answers: adds to a view what only the engine knows (queue, texts) and what is pending for the caller.
+ */
+
+import type { Caller } from "../core/caller.ts";
+import { describe, type TaskView } from "../core/describe.ts";
+import type { TaskId } from "../core/ids.ts";
+import { LIMITS } from "../core/limits.ts";
+import type { NextStep } from "../core/next-step.ts";
+import type { Rejection } from "../core/rejection.ts";
+import type { Task, TextRef } from "../core/task.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Answer, RefusalAnswer, ResultText, TaskAnswer, TaskItem } from "../ports/engine.ts";
+import type { Store } from "../ports/store.ts";
+import { excerptNameOf } from "./attempt-runner.ts";
+import { type Courier, NOTHING_PENDING } from "./courier.ts";
+
+export type Presenter = {
+  view(task: Task): TaskView;
+  item(task: Task): Promise<TaskItem>;
+  /** An answer about one task; `extra` says what is special about it. */
+  answer(task: Task, caller: Caller, extra?: Partial<TaskAnswer>): Promise<Answer>;
+  refusal(rejection: Rejection, caller: Caller, extra?: Partial<RefusalAnswer>): Promise<Answer>;
+};
+
+export type PresenterWorld = {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly courier: Courier;
+  readonly queueOf: (taskId: TaskId) => TaskItem["queue"];
+};
+
+export function createPresenter(world: PresenterWorld): Presenter {
+  const { store, clock, courier } = world;
+
+  async function item(task: Task): Promise<TaskItem> {
+    const view = describe(task, clock.wallMs());
+    const { taskId } = task.handle;
+    const result = view.outcome?.verdict.result ?? null;
+    return {
+      view,
+      queue: view.phase === "queued" ? world.queueOf(taskId) : null,
+      result: result === null ? null : await resultOf(taskId, result),
+      questionPrompt: view.question?.prompt ? await store.text(taskId, view.question.prompt.name) : null,
+    };
+  }
+
+  async function resultOf(taskId: TaskId, ref: TextRef): Promise<ResultText | null> {
+    // Only a text of more bytes than that can have been cut to an excerpt.
+    const short = ref.bytes > LIMITS.childTextCharactersMax ? await store.text(taskId, excerptNameOf(ref.name)) : null;
+    const text = short ?? (await store.text(taskId, ref.name));
+    return text === null ? null : { text, truncated: short !== null, totalBytes: ref.bytes };
+  }
+
+  return {
+    view: (task) => describe(task, clock.wallMs()),
+    item,
+    async answer(task, caller, extra = {}) {
+      const shown = await item(task);
+      const next: NextStep = shown.view.next;
+      return {
+        kind: "task",
+        item: shown,
+        next,
+        created: null,
+        replayedAgeMs: null,
+        notANewRun: false,
+        movedOn: false,
+        sent: null,
+        waitEnded: null,
+        clientRequestId: null,
+        otherLive: [],
+        alreadyDone: false,
+        ...extra,
+        pending: await courier.pendingFor(caller, new Set([task.handle.taskId])),
+      };
+    },
+    async refusal(rejection, caller, extra = {}) {
+      // Where the storage itself is in trouble there is nothing to announce from.
+      const broken = rejection.code === "storage_unavailable" || rejection.code === "internal";
+      return {
+        kind: "refusal",
+        rejection,
+        created: null,
+        clientRequestId: null,
+        newest: [],
+        ...extra,
+        pending: broken ? NOTHING_PENDING : await courier.pendingFor(caller, new Set()),
+      };
+    },
+  };
+}

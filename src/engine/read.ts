@@ -1,0 +1,81 @@
+/**
+ * Reads: what is true of one task, and lists. Nothing here is used up by being read (P9).
+ */
+
+import type { Caller } from "../core/caller.ts";
+import { LIMITS } from "../core/limits.ts";
+import type { NextStep } from "../core/next-step.ts";
+import { parseId, type TaskId } from "../core/ids.ts";
+import type { Answer, ListRequest, StatusRequest } from "../ports/engine.ts";
+import type { Store } from "../ports/store.ts";
+import type { Courier } from "./courier.ts";
+import { type Lookup, scopeOf } from "./lookup.ts";
+import type { Presenter } from "./present.ts";
+
+export type Reads = {
+  status(request: StatusRequest, caller: Caller): Promise<Answer>;
+  list(request: ListRequest, caller: Caller): Promise<Answer>;
+};
+
+export function createReads(world: {
+  readonly store: Store;
+  readonly presenter: Presenter;
+  readonly lookup: Lookup;
+  readonly courier: Courier;
+}): Reads {
+  const { store, presenter, lookup, courier } = world;
+
+  /** Nothing was accepted under this key: the call that used it can be sent again as it was. */
+  async function nothingUnder(clientRequestId: string, caller: Caller): Promise<Answer> {
+    const next: NextStep = { kind: "repeat_same_call" };
+    const detail = { clientRequestId };
+    return presenter.refusal({ kind: "rejection", code: "unknown_task", next, detail }, caller, { clientRequestId });
+  }
+
+  return {
+    async status({ taskId, clientRequestId }, caller) {
+      if (taskId !== null) {
+        const task = await lookup.find(taskId, caller);
+        return task === null ? lookup.unknown(taskId, caller) : presenter.answer(task, caller);
+      }
+      const key = clientRequestId ?? "";
+      const receipt = await store.receiptByRequestId(caller.name, "delegate_task", key);
+      const task = receipt === null ? null : await store.task(receipt.taskId);
+      if (task === null) return nothingUnder(key, caller);
+      return presenter.answer(task, caller, { clientRequestId: key });
+    },
+    async list(request, caller) {
+      const page = await store.list({
+        caller: scopeOf(caller),
+        open: request.open,
+        unread: request.unread,
+        conversation: request.conversation === "this" ? caller.conversation : null,
+        status: request.status,
+        parentTaskId: idOrNull(request.parentTaskId),
+        idPrefix: request.idPrefix,
+        limit: Math.min(Math.max(1, request.limit), LIMITS.listLimitMax),
+        before: idOrNull(request.cursor),
+      });
+      const views = page.tasks.map((task) => presenter.view(task));
+      const last = page.tasks.at(-1);
+      const open = views.filter((view) => view.phase !== "settled");
+      const next: NextStep =
+        open.length === 0
+          ? { kind: "use_result" }
+          : { kind: "wait", seen: open.map(({ handle, news }) => ({ taskId: handle.taskId, news })) };
+      return {
+        kind: "list",
+        views,
+        next,
+        nextCursor: page.more && last !== undefined ? last.handle.taskId : null,
+        pending: await courier.pendingFor(caller, new Set(views.map((view) => view.handle.taskId))),
+      };
+    },
+  };
+}
+
+function idOrNull(text: string | null): TaskId | null {
+  if (text === null) return null;
+  const parsed = parseId(text);
+  return parsed.kind === "task" ? parsed.taskId : null;
+}

@@ -1,0 +1,46 @@
+/**
+ * What an operator has set, as the engine needs it. Built by `main` from the configuration.
+ */
+
+import type { OnLoss, Permission } from "../core/task.ts";
+
+export type EngineSettings = {
+  /** Stable id of this data directory; first half of every mark. */
+  readonly daemonId: string;
+  readonly limits: {
+    readonly concurrentChildren: number;
+    readonly queueMax: number;
+    readonly depthMax: number;
+    readonly tasksPerTreeMax: number;
+    readonly waitsMax: number;
+    readonly delegationsPerMinute: number;
+  };
+  readonly retry: {
+    readonly patienceMs: number;
+    readonly backoffMaxMs: number;
+    readonly unknownAttemptsMax: number;
+    readonly lossesMax: number;
+    readonly pauseMaxMs: number;
+  };
+  readonly stallAfterMs: number;
+  readonly questionDeadlineMs: number;
+  readonly maxActiveMs: number;
+  readonly permissionsMax: Permission;
+  readonly guardLeaseMs: number;
+  readonly agents: ReadonlyMap<string, AgentSettings>;
+  readonly defaultAgent: string | null;
+  /** Folder below which every attempt gets a scratch folder of its own. */
+  readonly scratchRoot: string;
+};
+
+export type AgentSettings = {
+  readonly driver: string;
+  readonly command: readonly [string, ...string[]];
+  readonly promptBy: "stdin" | "file";
+  readonly onLoss: OnLoss;
+  readonly model: string | null;
+  readonly trusted: boolean;
+  readonly requireEvidence: "assumed" | "explicit";
+  /** The whole environment of a child of this agent, before marks. */
+  readonly env: Readonly<Record<string, string>>;
+};

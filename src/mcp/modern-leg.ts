@@ -1,0 +1,206 @@
+/**
+ * The modern era on `/mcp` (2026-07-28 and later): every request through the SDK's handler, with two things of ours
+ * around it: the first byte of a held call leaves at once, and every error says what to do next.
+ *
+ * Invariant: a socket that closes ends the call's wait (the era has no other cancel), and nothing else.
+ * Absent on purpose: resuming; this era has no event ids. What a client lost it asks for again with the same key.
+ */
+
+import {
+  type CallToolResult,
+  createMcpHandler,
+  type McpHttpHandler,
+  type McpRequestContext,
+  ProtocolError,
+  type ServerContext,
+} from "@modelcontextprotocol/server";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Clock } from "../ports/clock.ts";
+import type { Log } from "../ports/log.ts";
+import { runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
+import type { Era } from "./client-profile.ts";
+import { offeredEra } from "./era.ts";
+import { type Exchange, metaOf } from "./exchange.ts";
+import type { Heartbeat } from "./heartbeat.ts";
+import {
+  echoableId,
+  errorText,
+  isRecord,
+  isRequest,
+  isRpcId,
+  METHOD_NOT_FOUND,
+  type RpcId,
+  rpcError,
+  withNext,
+} from "./json-rpc.ts";
+import type { OpenCalls } from "./open-calls.ts";
+import { createProgress, type Progress } from "./progress.ts";
+import type { ServerFactory } from "./server.ts";
+import { COMMENT } from "./stream.ts";
+import type { ClientInfo, ToolAnswer } from "./tool.ts";
+import type { ToolTable } from "./tool-table.ts";
+
+export type ModernLegOptions = {
+  readonly tools: ToolTable;
+  readonly servers: ServerFactory;
+  readonly openCalls: OpenCalls;
+  readonly heartbeat: Heartbeat;
+  readonly heartbeatMs: number;
+  readonly slices: SliceSettings;
+  readonly eraOverride: (client: ClientInfo | null) => Era | null;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+export type ModernLeg = {
+  post(request: FastifyRequest, exchange: Exchange, reply: FastifyReply): Promise<FastifyReply>;
+  /** Ends open subscriptions and, without an answer, whatever is still in flight. */
+  close(): Promise<void>;
+};
+
+/** What travels beside a request through the SDK. */
+type Companion = { readonly exchange: Exchange; readonly reply: FastifyReply; readonly body: unknown; readonly held: boolean };
+
+export function createModernLeg(options: ModernLegOptions): ModernLeg {
+  const { tools, servers, openCalls, heartbeat, slices, clock, log } = options;
+  const companions = new WeakMap<Request, Companion>();
+  const common = { legacy: "reject", keepAliveMs: options.heartbeatMs } as const;
+  const plain = createMcpHandler(serverFor, common);
+  // Only this mode opens the stream before the tool has said anything.
+  const streaming = createMcpHandler(serverFor, { ...common, responseMode: "sse" });
+
+  function serverFor(context: McpRequestContext) {
+    const companion = context.requestInfo === undefined ? undefined : companions.get(context.requestInfo);
+    if (companion === undefined) return servers.plain();
+    return servers.calling((name, args, server) => callTool(name, args, server, companion));
+  }
+
+  async function callTool(name: string, args: unknown, server: ServerContext, companion: Companion): Promise<CallToolResult> {
+    const tool = tools.get(name);
+    if (tool === undefined) {
+      const { code, message, data } = tools.unknownTool(name);
+      throw new ProtocolError(code, message, data);
+    }
+    const { exchange, reply, held } = companion;
+    const open = openCalls.open(exchange.owner, server.mcpReq.id);
+    reply.raw.once("close", () => open.end("closed"));
+    const progressToken = held ? progressTokenOf(companion.body) : null;
+    const progress = progressOn(server, progressToken);
+    // The SDK keeps the stream alive with comments; some clients take only progress for a sign of life.
+    using _beat = progress === null ? null : heartbeat.add(() => progress.repeat());
+    const sliceMaxMs = tool.mayHold(args) ? sliceMaxMsOf(args, exchange, slices, { streaming: held, progressToken }) : 0;
+    const call = { tool, args, exchange, open, progress, streaming: held, sliceMaxMs, resumed: false };
+    const outcome = await runCall(call, log);
+    if (outcome.kind === "answer") return resultOf(outcome.answer);
+    throw new ProtocolError(outcome.error.code, outcome.error.message, outcome.error.data);
+  }
+
+  function progressOn(server: ServerContext, token: RpcId | null): Progress | null {
+    if (token === null) return null;
+    return createProgress({
+      token,
+      startMs: clock.wallMs(),
+      wallMs: clock.wallMs,
+      write({ method, params }) {
+        server.mcpReq.notify({ method, params }).catch(() => log.debug("progress_not_sent"));
+      },
+    });
+  }
+
+  function isHeld(body: unknown): boolean {
+    if (!isRequest(body) || body.method !== "tools/call") return false;
+    const tool = tools.get(String(body.params?.["name"]));
+    return tool?.mayHold(body.params?.["arguments"] ?? {}) === true;
+  }
+
+  return {
+    async post(request, exchange, reply) {
+      const { body } = request;
+      if (isRequest(body) && body.method === "server/discover") {
+        if (offeredEra(exchange.client, options.eraOverride(exchange.client)) === "legacy") return refuseEra(body.id, reply);
+      }
+      const held = exchange.acceptsStream && isHeld(body);
+      const gone = new AbortController();
+      reply.raw.once("close", () => gone.abort());
+      const asked = webRequestOf(request, gone.signal);
+      companions.set(asked, { exchange, reply, body, held });
+      const handler: McpHttpHandler = held ? streaming : plain;
+      const response = await handler.fetch(asked, { parsedBody: body });
+      if (gone.signal.aborted) return reply.hijack();
+      const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+      return isStream ? pump(response, reply) : sendWhole(response, body, reply);
+    },
+    async close() {
+      await Promise.all([plain.close(), streaming.close()]);
+    },
+  };
+}
+
+/** Only the headers that the SDK reads; the body goes in already parsed. */
+function webRequestOf(request: FastifyRequest, signal: AbortSignal): Request {
+  const headers = new Headers();
+  for (const name of ["content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name"]) {
+    const value = request.headers[name];
+    if (typeof value === "string") headers.set(name, value);
+  }
+  return new Request("http://localhost/mcp", { method: "POST", headers, signal });
+}
+
+/** The client is known to speak the legacy era better: it takes this answer as "not modern" and initialises at once. */
+function refuseEra(id: RpcId, reply: FastifyReply): FastifyReply {
+  const next = { kind: "fix", change: "Open with initialize." } as const;
+  const error = rpcError(METHOD_NOT_FOUND, "Method not found", next);
+  return reply.code(200).type("application/json").send(errorText(id, error));
+}
+
+/** Passes an event stream on; the first bytes leave now, whenever its first event comes. */
+async function pump(response: Response, reply: FastifyReply): Promise<FastifyReply> {
+  reply.hijack();
+  const { raw } = reply;
+  raw.writeHead(response.status, Object.fromEntries(response.headers));
+  raw.write(COMMENT);
+  const reader = response.body?.getReader();
+  raw.once("close", () => void reader?.cancel().catch(() => undefined));
+  for (let chunk = await reader?.read(); chunk?.done === false; chunk = await reader?.read()) {
+    if (!raw.destroyed && !raw.write(chunk.value)) await drained(raw);
+  }
+  if (!raw.destroyed) raw.end();
+  return reply;
+}
+
+async function drained(raw: FastifyReply["raw"]): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  raw.once("drain", resolve);
+  raw.once("close", resolve);
+  await promise;
+  raw.off("drain", resolve);
+  raw.off("close", resolve);
+}
+
+async function sendWhole(response: Response, body: unknown, reply: FastifyReply): Promise<FastifyReply> {
+  reply.code(response.status);
+  const allow = response.headers.get("allow");
+  if (allow !== null) reply.header("allow", allow);
+  const text = await response.text();
+  if (text === "") return reply.send();
+  return reply.type("application/json").send(response.ok && !text.includes('"error"') ? text : explained(text, body));
+}
+
+/** An error of the SDK, with what to do next; everything else unchanged. */
+function explained(text: string, body: unknown): string {
+  const message: unknown = JSON.parse(text);
+  if (!isRecord(message) || !isRecord(message["error"])) return text;
+  const id = message["id"];
+  return errorText(isRpcId(id) ? id : echoableId(body), withNext(message["error"]));
+}
+
+function progressTokenOf(body: unknown): RpcId | null {
+  const token = metaOf(body)?.["progressToken"];
+  return isRpcId(token) ? token : null;
+}
+
+function resultOf(answer: ToolAnswer): CallToolResult {
+  const content = answer.content.map(({ type, text }) => ({ type, text }));
+  const isError = answer.isError === undefined ? {} : { isError: answer.isError };
+  return { content, structuredContent: { ...answer.structuredContent }, ...isError };
+}

@@ -1,0 +1,100 @@
+/**
+ * The SDK's low-level `Server`, made anew for every message it serves, and the one-message transport of the legacy leg.
+ *
+ * Which leg uses what, decided by measurement (`docs/wire.md`): a legacy `tools/call` never comes here, it is answered by
+ * `legacy-leg` at a fraction of the cost; everything else of the legacy era (`initialize`, `ping`, `tools/list`, unknown
+ * methods) is rare and goes through the SDK, so that version negotiation and error shapes are the SDK's. The modern era
+ * goes through the SDK altogether, because its header, envelope and capability checks are not worth a second copy.
+ *
+ * Invariant: no `Server` is shared between two requests, so no answer can reach another client (M1).
+ */
+
+import {
+  type CallToolResult,
+  type JSONRPCMessage,
+  type JSONRPCRequest,
+  Server,
+  type ServerContext,
+  type ServerOptions,
+  type Transport,
+} from "@modelcontextprotocol/server";
+import type { ToolTable } from "./tool-table.ts";
+
+export type ServerInfo = {
+  readonly name: string;
+  readonly version: string;
+  readonly title?: string;
+  readonly websiteUrl?: string;
+};
+
+export type ModernCall = (name: string, args: unknown, context: ServerContext) => Promise<CallToolResult>;
+
+export type ServerFactory = {
+  /** A server that answers everything but `tools/call`. */
+  plain(): Server;
+  /** A server that also answers `tools/call`, through `call`. */
+  calling(call: ModernCall): Server;
+};
+
+export type ServerFactoryOptions = {
+  readonly tools: ToolTable;
+  readonly serverInfo: ServerInfo;
+  readonly instructions: string;
+};
+
+/** How long a modern client may keep the tool list; a new version of the daemon is noticed after this time at the latest. */
+const LIST_TTL_MS = 300_000;
+
+export function createServerFactory(options: ServerFactoryOptions): ServerFactory {
+  const { listed } = options.tools;
+  // The list and the texts are the same for everybody, but they are behind a token: no shared cache may keep them.
+  const hint = { ttlMs: LIST_TTL_MS, cacheScope: "private" } as const;
+  const serverOptions: ServerOptions = {
+    capabilities: { tools: {} },
+    instructions: options.instructions,
+    cacheHints: { "tools/list": hint, "server/discover": hint },
+    // Only elicitation would validate with it; a shared one spares making a validator for every request.
+    jsonSchemaValidator: { getValidator: () => (input) => ({ valid: false, data: undefined, errorMessage: String(input) }) },
+  };
+
+  function plain(): Server {
+    const server = new Server({ ...options.serverInfo }, serverOptions);
+    server.setRequestHandler("tools/list", () => listed);
+    return server;
+  }
+
+  return {
+    plain,
+    calling(call) {
+      const server = plain();
+      server.setRequestHandler("tools/call", (request, context) =>
+        call(request.params.name, request.params.arguments ?? {}, context),
+      );
+      return server;
+    },
+  };
+}
+
+/** Lets a fresh server answer one request; resolves with its answer, a result or an error. */
+export async function answerOnce(server: Server, request: JSONRPCRequest): Promise<JSONRPCMessage> {
+  const { promise, resolve } = Promise.withResolvers<JSONRPCMessage>();
+  const transport = createOneMessageTransport(resolve);
+  await server.connect(transport);
+  transport.onmessage?.(request);
+  const answer = await promise;
+  await server.close();
+  return answer;
+}
+
+function createOneMessageTransport(answered: (message: JSONRPCMessage) => void): Transport {
+  const transport: Transport = {
+    start: async () => undefined,
+    async send(message) {
+      if ("result" in message || "error" in message) answered(message);
+    },
+    async close() {
+      transport.onclose?.();
+    },
+  };
+  return transport;
+}

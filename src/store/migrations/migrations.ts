@@ -1,0 +1,32 @@
+/**
+ * The list of migrations, in order, as code: nothing is read from disk, so a packed daemon has them all.
+ *
+ * Invariant: append only. Names sort in the order of the numbers they begin with.
+ * Absent on purpose: ways back. An older version refuses a newer database by name and leaves it untouched.
+ */
+
+import type { Kysely } from "kysely";
+import { type Migration, Migrator } from "kysely/migration";
+import { firstTables } from "./0001-first-tables.ts";
+
+const MIGRATIONS: Readonly<Record<string, Migration>> = {
+  "0001_first_tables": { up: firstTables },
+};
+
+/** Where executed migrations are recorded: one row a migration, its name in `name`. */
+export const MIGRATION_TABLE = "schema_migrations";
+
+export const MIGRATION_NAMES: readonly string[] = Object.keys(MIGRATIONS);
+
+/** Runs what has not been run, all in one transaction. Rejects with the first error; then nothing has changed. */
+export async function migrateToNewest<Tables>(db: Kysely<Tables>): Promise<readonly string[]> {
+  const migrator = new Migrator({
+    db,
+    provider: { getMigrations: async () => ({ ...MIGRATIONS }) },
+    migrationTableName: MIGRATION_TABLE,
+    migrationLockTableName: "schema_migration_lock",
+  });
+  const { error, results } = await migrator.migrateToLatest();
+  if (error !== undefined) throw error instanceof Error ? error : new Error(`migration failed: ${String(error)}`);
+  return (results ?? []).map((result) => result.migrationName);
+}

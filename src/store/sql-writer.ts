@@ -1,0 +1,125 @@
+/**
+ * What a work may do inside a transaction, in SQL.
+ *
+ * Invariant: a task's row is inserted only if absent and replaced only at the version that the change follows; nothing else
+ * of a change is written unless that succeeded.
+ * Invariant: events are numbered from the version they follow, without a gap.
+ * Invariant: `announcements` and `unread_counts` say the same as the tasks' own `is_unread`.
+ */
+
+import type { Kysely } from "kysely";
+import { assert } from "../core/assert.ts";
+import type { Task } from "../core/task.ts";
+import type { ReceiptKey, StoreWriter, TaskChange } from "../ports/store.ts";
+import { encodeEvent, encodeReceipt } from "./codec.ts";
+import { readReceipt, readTask, taskColumns } from "./records.ts";
+import type { Schema, TaskColumns } from "./schema.ts";
+import type { Statements } from "./statements.ts";
+import { below, claimAbove, holderOf } from "./task-list.ts";
+
+/** A writer on one open transaction. */
+export function createSqlWriter(trx: Kysely<Schema>, statements: Statements): StoreWriter {
+  return {
+    async task(taskId) {
+      const { rows } = await statements.snapshotOfTask.run(trx, { taskId });
+      return rows[0] === undefined ? null : readTask(rows[0]);
+    },
+    async receipt(key) {
+      const { rows } = await statements.receiptByKey.run(trx, receiptKeyColumns(key));
+      return rows[0] === undefined ? null : readReceipt(rows[0]);
+    },
+    async putReceipt(receipt) {
+      await statements.insertReceipt.run(trx, encodeReceipt(receipt));
+    },
+    append: (change) => append(trx, statements, change),
+    async claimHolder(path, caller) {
+      const [above] = await claimAbove(trx, path).execute();
+      const { rows } = await statements.claimBelow.run(trx, below(path));
+      return holderOf([above, rows[0]], caller);
+    },
+    async putClaim(claim) {
+      const { taskId, caller, path, sinceMs } = claim;
+      await statements.putClaim.run(trx, { task_id: taskId, caller, path, since_ms: sinceMs });
+    },
+    async hasClaim(taskId) {
+      const { rows } = await statements.claimOfTask.run(trx, { taskId });
+      return rows.length > 0;
+    },
+    async dropClaim(taskId) {
+      await statements.dropClaim.run(trx, { taskId });
+    },
+    async load({ caller, rootTaskId, sinceMs }) {
+      const { rows } = await statements.load.run(trx, { caller, rootId: rootTaskId ?? "", sinceMs });
+      const [counts] = rows;
+      return {
+        openTasks: Number(counts?.open_tasks ?? 0),
+        tasksInTree: Number(counts?.tasks_in_tree ?? 0),
+        delegationsSince: Number(counts?.delegations_since ?? 0),
+      };
+    },
+    async countShown(shown) {
+      for (const { taskId, settlement } of shown) await statements.countShown.run(trx, { taskId, settlement });
+    },
+    purge: (taskId) => purge(trx, statements, taskId),
+    async forgetReceipts(settledBeforeMs, limit) {
+      const { numAffectedRows } = await statements.deleteTombstones.run(trx, { beforeMs: settledBeforeMs, limit });
+      return Number(numAffectedRows ?? 0n);
+    },
+  };
+}
+
+export function receiptKeyColumns(key: ReceiptKey) {
+  return {
+    caller: key.caller,
+    client_request_id: key.clientRequestId,
+    tool: key.tool,
+    parent_id: key.parentTaskId ?? "",
+    about_id: key.aboutTaskId ?? "",
+  };
+}
+
+async function append(trx: Kysely<Schema>, statements: Statements, change: TaskChange): Promise<boolean> {
+  const { task, events, expectedVersion, texts } = change;
+  assert(task.version === expectedVersion + events.length, "a task's version counts its events");
+  const columns = taskColumns(task);
+  const { numAffectedRows } =
+    expectedVersion === 0
+      ? await statements.insertTask.run(trx, columns)
+      : await statements.replaceTask.run(trx, { ...columns, expected: expectedVersion });
+  if (numAffectedRows !== 1n) return false;
+
+  let number = expectedVersion;
+  for (const event of events) {
+    number += 1;
+    await statements.insertEvent.run(trx, { task_id: columns.task_id, number, body: encodeEvent(event) });
+  }
+  for (const { name, body } of texts) await statements.putText.run(trx, { task_id: columns.task_id, name, body });
+  if (task.settlements > 0) await announce(trx, statements, task, columns);
+  return true;
+}
+
+/** Keeps the announcement of a task that has settled at least once in step with its being unread. */
+async function announce(trx: Kysely<Schema>, statements: Statements, task: Task, columns: TaskColumns): Promise<void> {
+  const { task_id, caller, conversation, settled_ms } = columns;
+  if (columns.is_unread === 0 || settled_ms === null) return silence(trx, statements, task_id, caller);
+  const settlement = task.settlements;
+  const row = { task_id, settlement, caller, conversation, shown: 0, settled_ms };
+  const { numAffectedRows } = await statements.announce.run(trx, row);
+  if (numAffectedRows === 1n) await statements.addUnread.run(trx, { caller, unread: 1 });
+  else await statements.announceAnew.run(trx, { task_id, settlement, settled_ms, shown: 0 });
+}
+
+async function silence(trx: Kysely<Schema>, statements: Statements, taskId: string, caller: string): Promise<void> {
+  const { numAffectedRows } = await statements.silence.run(trx, { taskId });
+  if (numAffectedRows === 1n) await statements.addUnread.run(trx, { caller, unread: -1 });
+}
+
+async function purge(trx: Kysely<Schema>, statements: Statements, taskId: string): Promise<void> {
+  const { rows } = await statements.flagsOfTask.run(trx, { taskId });
+  const [task] = rows;
+  if (task === undefined) return;
+  assert(task.needs_look === 0 && task.settled_ms !== null, "only a task that is settled and stopped is purged");
+  await statements.buryReceipts.run(trx, { taskId, settledMs: task.settled_ms });
+  await silence(trx, statements, taskId, task.caller);
+  await statements.deleteTask.run(trx, { taskId });
+}
