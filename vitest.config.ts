@@ -20,7 +20,8 @@ export default defineConfig({
           exclude: [...configDefaults.exclude, ...SLOW],
           testTimeout: 10_000,
           hookTimeout: 10_000,
-          sequence: { groupOrder: 0 },
+          maxWorkers: "100%",
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -30,7 +31,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 1,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
     ],

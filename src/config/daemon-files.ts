@@ -85,6 +85,16 @@ export function removeDaemonFile(dataDir: string, pid: number): void {
   if (found.kind === "found" && found.info.pid === pid) rmSync(daemonFile(dataDir), { force: true });
 }
 
+/** True while a process with this pid runs, whoever owns it. */
+export function isProcessAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return codeOf(error) === "EPERM";
+  }
+}
+
 function written(file: string, content: string | Uint8Array): DataDirRefusal | null {
   try {
     writePrivateFile(file, content);

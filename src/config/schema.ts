@@ -53,9 +53,8 @@ const environmentName = () =>
     .meta({ expected: "the name of an environment variable" });
 const words = () =>
   z
-    .array(z.string().min(1).max(8192).meta({ expected: "text" }))
-    .min(1)
-    .max(256)
+    .tuple([z.string().min(1).max(8192)], z.string().max(8192))
+    .refine((list) => list.length <= 256, { error: "expected at most 256 words" })
     .meta({ expected: 'a list of words, such as ["my-agent", "--quiet"] (no shell is involved)' });
 const named = <Entry extends z.ZodType>(entry: Entry, what: string) =>
   z
@@ -125,7 +124,7 @@ const clientSchema = z
 const notifySchema = z
   .union([
     z.strictObject({
-      webhook: z.url().refine(isHttpsOrLoopback, { error: "https, or http to a loopback address" }),
+      webhook: z.url().refine(isHttpsOrLoopback, { error: "expected an https URL, or http to a loopback address" }),
       secretEnv: environmentName(),
     }),
     z.strictObject({ command: words() }),

@@ -63,7 +63,7 @@ const TOKEN_CHARACTERS_MAX = 1_024;
 const TOKENS_MAX = 1_000;
 /** Revoked tokens that are remembered, so that their holders can be told why they are refused. */
 const REVOKED_MAX = 200;
-const LOCK_WAIT_MS = 5_000;
+const LOCK_WAIT_MS = 2_000;
 /** Holding the lock takes milliseconds; one this old was left by a process that died. */
 const LOCK_STALE_MS = 10_000;
 

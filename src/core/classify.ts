@@ -15,8 +15,13 @@ export function classify(evidence: FaultEvidence): Fault {
     nature: row.nature,
     httpStatus: evidence.httpStatus ?? null,
     stopReason: evidence.stopReason ?? null,
-    retryAfterMs: evidence.retryAfterMs ?? null,
+    retryAfterMs: spanOf(evidence.retryAfterMs),
   };
+}
+
+/** A provider's word is data: only a number of milliseconds that can be waited for is one. */
+function spanOf(retryAfterMs: number | undefined): number | null {
+  return retryAfterMs !== undefined && Number.isFinite(retryAfterMs) && retryAfterMs >= 0 ? retryAfterMs : null;
 }
 
 type Row = {
@@ -27,7 +32,14 @@ type Row = {
 
 const EDGE_PAGE = /<!doctype html|<html|attention required!|cloudflare|cf-ray|blocked by a gateway or proxy/i;
 const PASSING_STATUS = new Set([408, 425, 429, 500, 502, 503, 504, 529]);
-const AUTH_KINDS = new Set(["authentication_failed", "authentication_error", "oauth_org_not_allowed", "account_on_hold"]);
+const AUTH_KINDS = new Set([
+  "authentication_failed",
+  "authentication_error",
+  "oauth_org_not_allowed",
+  "account_on_hold",
+  "verification_required",
+  "cloud_credential_error",
+]);
 const PASSING_KINDS = new Set(["rate_limit", "overloaded", "overloaded_error", "server_error", "api_error"]);
 
 const UNKNOWN: Row = { when: () => true, class: "unknown", nature: "unknown" };
@@ -38,7 +50,8 @@ const TABLE: readonly Row[] = [
   { when: (e) => e.spawnCode !== undefined, class: "spawn_error", nature: "definitive" },
   { when: (e) => e.rerun === true, class: "exit_error", nature: "passing" },
   { when: isEdgePage, class: "edge_block", nature: "passing" },
-  { when: (e) => e.httpStatus === 429 && isLongPause(e), class: "quota", nature: "passing" },
+  { when: (e) => isUsageLimit(e) && isLongPause(e), class: "quota", nature: "passing" },
+  { when: (e) => isUsageLimit(e) && e.retryAfterMs !== undefined, class: "provider_transient", nature: "passing" },
   { when: (e) => e.providerKind === "usage_limit_reached", class: "quota", nature: "definitive" },
   { when: (e) => isPassingStatus(e.httpStatus), class: "provider_transient", nature: "passing" },
   { when: (e) => e.httpStatus === 401 || e.httpStatus === 403, class: "auth", nature: "definitive" },
@@ -54,13 +67,23 @@ const TABLE: readonly Row[] = [
   { when: (e) => e.stopReason === "refusal", class: "refused", nature: "definitive" },
   { when: (e) => e.stopReason === "max_turns", class: "max_turns", nature: "definitive" },
   { when: (e) => e.stopReason === "max_tokens", class: "max_tokens", nature: "definitive" },
+  { when: (e) => e.providerKind === "max_output_tokens", class: "max_tokens", nature: "definitive" },
   { when: (e) => e.empty === true, class: "no_result", nature: "definitive" },
   { when: (e) => e.exit !== undefined, class: "exit_error", nature: "definitive" },
 ];
 
-function isEdgePage(evidence: FaultEvidence): boolean {
-  const status = evidence.httpStatus;
-  return (status === 401 || status === 403 || status === 503) && EDGE_PAGE.test(evidence.text ?? "");
+/** Some agents hide the status and call an edge page a failed login; the page gives it away. */
+function isEdgePage({ httpStatus, providerKind, text }: FaultEvidence): boolean {
+  const suspect =
+    httpStatus === undefined
+      ? AUTH_KINDS.has(providerKind ?? "")
+      : httpStatus === 401 || httpStatus === 403 || httpStatus === 503;
+  return suspect && EDGE_PAGE.test(text ?? "");
+}
+
+/** A limit that ends at a known moment, or a 429 that may be one. */
+function isUsageLimit({ httpStatus, providerKind }: FaultEvidence): boolean {
+  return httpStatus === 429 || providerKind === "usage_limit_reached";
 }
 
 function isLongPause(evidence: FaultEvidence): boolean {

@@ -12,15 +12,30 @@ import type { Origin, ProcessIdentity, Spec, StopRecord, Survivor, TextRef, Usag
 export type Command =
   | DelegateTask
   | { readonly kind: "StartAttempt"; readonly daemonId: string }
-  | { readonly kind: "BindChild"; readonly epoch: number; readonly process: ProcessIdentity | null; readonly nativeSessionId: string | null }
+  | {
+      readonly kind: "BindChild";
+      readonly epoch: number;
+      readonly process: ProcessIdentity | null;
+      readonly nativeSessionId: string | null;
+    }
   /** `steps`: steps since the last report; 0 = a sign of life only. */
-  | { readonly kind: "RecordProgress"; readonly epoch: number; readonly steps: number; readonly toolRunningSinceMs: number | null }
+  | {
+      readonly kind: "RecordProgress";
+      readonly epoch: number;
+      readonly steps: number;
+      readonly toolRunningSinceMs: number | null;
+    }
   | { readonly kind: "AskInput"; readonly epoch: number; readonly ask: InputAsked }
   | { readonly kind: "AnswerInput"; readonly questionId: QuestionId; readonly choice: string; readonly by: Actor }
   | { readonly kind: "ExpireInput"; readonly questionId: QuestionId }
   | FinishAttempt
   /** `orderly`: the daemon stopped the child itself to shut down; no loss is counted. */
-  | { readonly kind: "LoseAttempt"; readonly epoch: number; readonly partial: TextRef | null; readonly orderly: boolean }
+  | {
+      readonly kind: "LoseAttempt";
+      readonly epoch: number;
+      readonly partial: TextRef | null;
+      readonly orderly: boolean;
+    }
   | { readonly kind: "AdoptAttempt"; readonly epoch: number }
   | { readonly kind: "ReportStop"; readonly epoch: number; readonly report: StopReport }
   | { readonly kind: "MarkStalled"; readonly epoch: number }
@@ -77,10 +92,7 @@ export type FinishAttempt = {
   /** True if the child may have changed files or run tools. */
   readonly sideEffects: boolean;
   readonly usage: Usage | null;
-} & (
-  | { readonly ok: true; readonly evidence: "explicit" | "assumed" }
-  | { readonly ok: false; readonly fault: Fault }
-);
+} & ({ readonly ok: true; readonly evidence: "explicit" | "assumed" } | { readonly ok: false; readonly fault: Fault });
 
 export type StopReport =
   | { readonly kind: "proven"; readonly stop: StopRecord }

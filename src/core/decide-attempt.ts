@@ -6,14 +6,14 @@
  */
 
 import type { Command, FinishAttempt } from "./command.ts";
-import type { Decision } from "./decide.ts";
+import type { Decision } from "./decision.ts";
 import type { TaskEventBody } from "./event.ts";
-import { attemptOf, evolve } from "./evolve.ts";
+import { attemptOf, evolve, withoutOldFaults } from "./evolve.ts";
 import type { Fault } from "./failure.ts";
 import { attemptIdOf, markOf, questionIdOf } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { backoffMs } from "./retry.ts";
-import type { Attempt, Problem, StopRecord, Task, Verdict } from "./task.ts";
+import type { Attempt, Problem, StopRecord, Task, TextRef, Verdict } from "./task.ts";
 import { completed, failedAs, failedBy, partsOf, settlementOf } from "./verdict.ts";
 
 type Of<Kind extends Command["kind"]> = Extract<Command, { readonly kind: Kind }>;
@@ -45,7 +45,8 @@ export function decideProgress(task: Task, command: Of<"RecordProgress">): Decis
 }
 
 export function decideAsk(task: Task, command: Of<"AskInput">, nowMs: number): Decision {
-  if (task.state.kind !== "running" || liveAttempt(task, command.epoch) === null) return STALE;
+  const attempt = liveAttempt(task, command.epoch);
+  if (task.state.kind !== "running" || attempt === null) return STALE;
   const { ask, epoch } = command;
   const question = {
     questionId: questionIdOf(task.questions + 1),
@@ -56,17 +57,24 @@ export function decideAsk(task: Task, command: Of<"AskInput">, nowMs: number): D
     askedAtMs: nowMs,
     deadlineAtMs: nowMs + task.spec.policy.questionDeadlineMs,
   };
-  return accept({ kind: "InputRequested", epoch, question });
+  const requested: TaskEventBody = { kind: "InputRequested", epoch, question };
+  return attempt.stalledSinceMs === null ? accept(requested) : accept({ kind: "StallEnded", epoch }, requested);
 }
 
 export function decideFinish(task: Task, command: FinishAttempt, nowMs: number): Decision {
   const attempt = liveAttempt(task, command.epoch);
-  if (attempt === null) return keepLate(task, command);
+  if (attempt === null) return keepLate(task, command.epoch, command.result) ?? STALE;
   const parts = partsOf(command.result, command.sideEffects, command.usage);
   if (!command.ok) return decideFault(task, attempt, command.fault, parts, nowMs);
   const verdict = verdictOfSuccess(task, command.evidence, parts);
   if (verdict.status === "completed") return accept({ kind: "AttemptSucceeded", epoch: command.epoch, verdict });
-  const fault: Fault = { class: "no_result", nature: "definitive", httpStatus: null, stopReason: null, retryAfterMs: null };
+  const fault: Fault = {
+    class: "no_result",
+    nature: "definitive",
+    httpStatus: null,
+    stopReason: null,
+    retryAfterMs: null,
+  };
   return accept({ kind: "AttemptFailed", epoch: command.epoch, fault, verdict });
 }
 
@@ -96,15 +104,15 @@ function decideFault(
 function retryOf(task: Task, attempt: Attempt, fault: Fault, nowMs: number): TaskEventBody | null {
   const { policy } = task.spec;
   if (fault.nature === "definitive") return null;
-  if (fault.nature === "unknown" && task.unknowns >= policy.unknownAttemptsMax) return null;
-  // An attempt that worked longer than the longest back-off was healthy: what ends it begins a new series.
-  const healthy = nowMs - attempt.startedAtMs > policy.backoffMaxMs && attempt.steps > 0;
-  const sinceMs = healthy ? nowMs : (task.faultSinceMs ?? nowMs);
-  const tries = healthy ? 0 : task.tries;
+  const { tries, unknowns, faultSinceMs } = withoutOldFaults(task, nowMs);
+  if (fault.nature === "unknown" && unknowns >= policy.unknownAttemptsMax) return null;
+  const sinceMs = faultSinceMs ?? nowMs;
   const retriesUntilMs = sinceMs + policy.patienceMs;
   if (fault.class === "quota") return pauseOf(policy.pauseMaxMs, fault, sinceMs, retriesUntilMs, nowMs);
-  const dueAtMs = nowMs + backoffMs(attempt.attemptId, tries + 1, policy.backoffMaxMs, fault.retryAfterMs);
-  if (dueAtMs > retriesUntilMs) return null;
+  if (nowMs >= retriesUntilMs) return null;
+  // The last try is made when patience ends, not given up because the next back-off would pass that moment.
+  const delayMs = backoffMs(attempt.attemptId, tries + 1, policy.backoffMaxMs, fault.retryAfterMs);
+  const dueAtMs = Math.min(nowMs + delayMs, retriesUntilMs);
   const problem = problemOf(fault, sinceMs, dueAtMs, retriesUntilMs);
   return { kind: "RetryScheduled", dueAtMs, reason: "healing", problem };
 }
@@ -119,7 +127,7 @@ function pauseOf(
 ): TaskEventBody | null {
   if (fault.retryAfterMs === null || fault.retryAfterMs > pauseMaxMs) return null;
   const dueAtMs = nowMs + fault.retryAfterMs;
-  const problem = problemOf(fault, sinceMs, dueAtMs, Math.max(retriesUntilMs, dueAtMs));
+  const problem = problemOf(fault, sinceMs, dueAtMs, retriesUntilMs + fault.retryAfterMs);
   return { kind: "RetryScheduled", dueAtMs, reason: "paused", problem };
 }
 
@@ -128,16 +136,16 @@ function problemOf(fault: Fault, sinceMs: number, nextTryAtMs: number, retriesUn
 }
 
 /** A cancel came first: what the child still said is kept as partial (contract §3). */
-function keepLate(task: Task, command: FinishAttempt): Decision {
+function keepLate(task: Task, epoch: number, result: TextRef | null): Decision | null {
   const { state } = task;
-  const mine = state.kind === "stopping" && task.residue?.epoch === command.epoch;
-  if (!mine || state.verdict.status !== "cancelled" || command.result === null) return STALE;
-  return accept({ kind: "LateResultKept", epoch: command.epoch, result: command.result });
+  const mine = state.kind === "stopping" && task.residue?.epoch === epoch;
+  if (!mine || state.verdict.status !== "cancelled" || result === null) return null;
+  return accept({ kind: "LateResultKept", epoch, result });
 }
 
 export function decideLose(task: Task, command: Of<"LoseAttempt">, nowMs: number): Decision {
   const attempt = liveAttempt(task, command.epoch);
-  if (attempt === null) return { kind: "ignored", why: "not_lost" };
+  if (attempt === null) return keepLate(task, command.epoch, command.partial) ?? { kind: "ignored", why: "not_lost" };
   const { onLoss, policy } = task.spec;
   const verdict = failedAs("lost", {
     continuable: onLoss !== "fail",
@@ -152,15 +160,16 @@ export function decideLose(task: Task, command: Of<"LoseAttempt">, nowMs: number
 }
 
 export function decideAdopt(task: Task, command: Of<"AdoptAttempt">): Decision {
-  if (liveAttempt(task, command.epoch) === null) return STALE;
-  const epoch = task.epoch + 1;
-  return accept({ kind: "AttemptAdopted", epoch, attemptId: attemptIdOf(task.handle.taskId, command.epoch) });
+  const attempt = liveAttempt(task, command.epoch);
+  if (attempt === null) return STALE;
+  return accept({ kind: "AttemptAdopted", epoch: task.epoch + 1, attemptId: attempt.attemptId });
 }
 
 export function decideStalled(task: Task, command: Of<"MarkStalled">, nowMs: number): Decision {
   const attempt = liveAttempt(task, command.epoch);
   if (attempt === null || task.state.kind !== "running" || attempt.stalledSinceMs !== null) return STALE;
-  const quiet = attempt.toolRunningSinceMs === null && nowMs - attempt.lastProgressAtMs >= task.spec.policy.stallAfterMs;
+  const quiet =
+    attempt.toolRunningSinceMs === null && nowMs - attempt.lastProgressAtMs >= task.spec.policy.stallAfterMs;
   return quiet ? accept({ kind: "StallBegan", epoch: command.epoch }) : STALE;
 }
 
@@ -168,7 +177,13 @@ export function decideExpireActive(task: Task, command: Of<"ExpireActive">, nowM
   const { state } = task;
   if (state.kind !== "running" || state.attempt.epoch !== command.epoch) return STALE;
   if (task.activeMs + (nowMs - state.attempt.activeSinceMs) < task.spec.policy.maxActiveMs) return STALE;
-  const fault: Fault = { class: "deadline", nature: "definitive", httpStatus: null, stopReason: null, retryAfterMs: null };
+  const fault: Fault = {
+    class: "deadline",
+    nature: "definitive",
+    httpStatus: null,
+    stopReason: null,
+    retryAfterMs: null,
+  };
   return accept({ kind: "AttemptFailed", epoch: command.epoch, fault, verdict: failedAs("deadline") });
 }
 
@@ -178,8 +193,8 @@ export function decideStop(task: Task, command: Of<"ReportStop">, nowMs: number)
   const { report } = command;
   if (report.kind === "proven") return accept(...afterProof(task, command.epoch, report.stop, nowMs));
   const { state } = task;
-  const due = state.kind === "stopping" && nowMs - state.sinceMs >= LIMITS.survivorsAfterMs;
-  if (!due || state.survivors.length > 0) return accept();
+  const waits = state.kind === "stopping" || state.kind === "queued";
+  if (!waits || state.survivors.length > 0 || nowMs - state.sinceMs < LIMITS.survivorsAfterMs) return accept();
   return accept({ kind: "SurvivorsFound", epoch: command.epoch, survivors: report.survivors });
 }
 

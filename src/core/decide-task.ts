@@ -5,7 +5,7 @@
  */
 
 import type { Command, ContinueTask, DelegateTask } from "./command.ts";
-import type { Decision } from "./decide.ts";
+import type { Decision } from "./decision.ts";
 import type { TaskEventBody } from "./event.ts";
 import { attemptOf } from "./evolve.ts";
 import { LIMITS } from "./limits.ts";
@@ -58,7 +58,8 @@ function busy({ circumstances, spec }: DelegateTask): Rejection | null {
 export function decideContinue(task: Task, command: ContinueTask, nowMs: number): Decision {
   const moved = command.afterSettlement !== null && hasMovedOn(task, command.afterSettlement);
   if (moved) return accept();
-  if (task.messages.length >= LIMITS.queuedMessagesMax) {
+  // A settled task sends one of them at once, so that a full queue can never keep it from going on.
+  if (task.state.kind !== "settled" && task.messages.length >= LIMITS.queuedMessagesMax) {
     return reject("capacity_full", waitFor(task), { limit: LIMITS.queuedMessagesMax });
   }
   const { message, by } = command;
@@ -107,10 +108,15 @@ export function decideExpireInput(task: Task, command: Of<"ExpireInput">, nowMs:
 
 export function decideCancel(task: Task, command: Of<"CancelTask">, nowMs: number): Decision {
   const { state } = task;
-  // The earlier event wins: what is settled, or has ended and only waits for its proof, stays as it is.
-  if (state.kind === "settled" || state.kind === "stopping") return accept();
-  const verdict = cancelled(task, command.by);
-  const requested: TaskEventBody = { kind: "CancelRequested", reason: command.reason, by: command.by, verdict };
+  const { reason, by } = command;
+  if (state.kind === "settled") return accept();
+  // The earlier event wins: what has ended and only waits for its proof stays as it is, but no message follows it.
+  if (state.kind === "stopping") {
+    if (task.messages.length === 0) return accept();
+    return accept({ kind: "CancelRequested", reason, by, verdict: state.verdict });
+  }
+  const verdict = cancelled(task, by);
+  const requested: TaskEventBody = { kind: "CancelRequested", reason, by, verdict };
   if (attemptOf(state) !== null || task.residue !== null) return accept(requested);
   const settlement = settlementOf(task, verdict, task.lastStop ?? NONE_STARTED, nowMs);
   return accept(requested, { kind: "TaskSettled", settlement });
@@ -118,11 +124,14 @@ export function decideCancel(task: Task, command: Of<"CancelTask">, nowMs: numbe
 
 export function decideAbandon(task: Task, command: Of<"AbandonSurvivors">, nowMs: number): Decision {
   const { state } = task;
-  if (state.kind !== "stopping" || state.survivors.length === 0) {
+  if (command.by.kind !== "person") return reject("not_allowed", { kind: "ask_user" }, { may: "person" });
+  const waits = state.kind === "stopping" || state.kind === "queued";
+  if (!waits || state.survivors.length === 0) {
     return reject("not_pending", waitFor(task), { reason: "no named survivors" });
   }
+  const verdict = state.kind === "stopping" ? state.verdict : failedAs("survivors");
   const stop: StopRecord = { proof: "abandoned", survivors: state.survivors, kept: [], by: command.by };
-  return accept({ kind: "TaskSettled", settlement: settlementOf(task, state.verdict, stop, nowMs) });
+  return accept({ kind: "TaskSettled", settlement: settlementOf(task, verdict, stop, nowMs) });
 }
 
 export function decideAck(task: Task, command: Of<"AckDelivery">): Decision {
@@ -132,12 +141,14 @@ export function decideAck(task: Task, command: Of<"AckDelivery">): Decision {
 }
 
 export function decideSleep(task: Task, command: Of<"ForgiveSleep">): Decision {
-  const timed = attemptOf(task.state) !== null || task.state.kind === "stopping";
-  return timed ? accept({ kind: "SleepForgiven", gapMs: command.gapMs }) : accept();
+  const { state, residue, faultSinceMs } = task;
+  const timed = attemptOf(state) !== null || residue !== null || faultSinceMs !== null;
+  return state.kind !== "settled" && timed ? accept({ kind: "SleepForgiven", gapMs: command.gapMs }) : accept();
 }
 
+/** A refusal shows nothing of the task, so the wait after it claims that nothing was told. */
 function waitFor(task: Task): NextStep {
-  return { kind: "wait", seen: [{ taskId: task.handle.taskId, news: task.news }] };
+  return { kind: "wait", seen: [{ taskId: task.handle.taskId, news: 0, steps: 0 }] };
 }
 
 function reject(code: Rejection["code"], next: NextStep, detail: Rejection["detail"]): Rejection {

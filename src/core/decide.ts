@@ -30,18 +30,8 @@ import {
   decideExpireInput,
   decideSleep,
 } from "./decide-task.ts";
-import type { TaskEventBody } from "./event.ts";
-import type { Rejection } from "./rejection.ts";
+import type { Decision } from "./decision.ts";
 import type { Task } from "./task.ts";
-
-export type Decision =
-  | { readonly kind: "accepted"; readonly events: readonly TaskEventBody[] }
-  /** Told to the caller. */
-  | Rejection
-  /** Nothing to do, for a reason that only the daemon itself cares about. */
-  | { readonly kind: "ignored"; readonly why: Ignored };
-
-export type Ignored = "stale_epoch" | "not_startable" | "not_lost" | "no_such_task";
 
 export function decide(task: Task | null, command: Command, nowMs: number): Decision {
   if (command.kind === "DelegateTask") return decideDelegate(task, command);

@@ -7,10 +7,12 @@
 
 import { assertNever } from "./assert.ts";
 import { attemptOf } from "./evolve.ts";
+import { headOf } from "./excerpt.ts";
 import type { FailureClass } from "./failure.ts";
 import { type Handle, type RunId, runIdOf } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
 import type { NextStep } from "./next-step.ts";
-import type { Phase, Problem, Question, Settlement, Spec, Status, Survivor, Task } from "./task.ts";
+import type { Attempt, Phase, Problem, Question, Settlement, Spec, Status, Survivor, Task } from "./task.ts";
 
 export type TaskView = {
   readonly handle: Handle;
@@ -24,6 +26,8 @@ export type TaskView = {
   /** Age of the task at the moment of the view. */
   readonly ageMs: number;
   readonly news: number;
+  /** Steps of the present run. */
+  readonly steps: number;
   readonly version: number;
   readonly runId: RunId;
   readonly runOrdinal: number;
@@ -46,7 +50,6 @@ export type TaskView = {
 };
 
 export type Activity = {
-  readonly steps: number;
   readonly lastProgressAtMs: number;
   readonly toolRunningSinceMs: number | null;
 };
@@ -66,6 +69,7 @@ export function describe(task: Task, nowMs: number): TaskView {
     createdAtMs: task.createdAtMs,
     ageMs: nowMs - task.createdAtMs,
     news: task.news,
+    steps: task.steps,
     version: task.version,
     runId: runIdOf(task.handle.taskId, task.run.ordinal),
     runOrdinal: task.run.ordinal,
@@ -76,8 +80,8 @@ export function describe(task: Task, nowMs: number): TaskView {
     problem: state.kind === "queued" ? state.problem : null,
     outcome: settlement,
     earlierRun: settlement === null ? task.lastSettlement : null,
-    survivors: state.kind === "stopping" ? state.survivors : [],
-    activity: attempt === null ? null : activityOf(task, attempt),
+    survivors: state.kind === "stopping" || state.kind === "queued" ? state.survivors : [],
+    activity: attempt === null ? null : activityOf(attempt),
     queuedSinceMs: state.kind === "queued" ? state.sinceMs : null,
     queuedMessages: task.messages.length,
     continuable: settlement?.verdict.continuable ?? false,
@@ -105,6 +109,7 @@ export function phaseOf(task: Task): Phase {
   const { state } = task;
   switch (state.kind) {
     case "queued":
+      if (state.survivors.length > 0) return "stopping";
       if (state.reason === "healing" || state.reason === "paused" || state.reason === "recovering") return state.reason;
       return "queued";
     case "running":
@@ -134,20 +139,22 @@ function nextOf(task: Task): NextStep {
   const { taskId } = task.handle;
   const { state } = task;
   if (state.kind === "awaiting_answer") return { kind: "answer", taskId, questionId: state.question.questionId };
-  if (state.kind !== "settled") return { kind: "wait", seen: [{ taskId, news: task.news }] };
+  if (state.kind !== "settled") return { kind: "wait", seen: [{ taskId, news: task.news, steps: task.steps }] };
   const { verdict, number } = state.settlement;
   if (verdict.status === "completed") return { kind: "use_result" };
   if (verdict.class !== null && NEEDS_A_FIX.has(verdict.class)) return { kind: "fix" };
   if (verdict.continuable) return { kind: "continue", taskId, afterSettlement: number };
-  return { kind: "choose_key", clientRequestId: `${task.origin.clientRequestId}-${number + 1}` };
+  return { kind: "choose_key", clientRequestId: furtherKey(task.origin.clientRequestId, number + 1) };
 }
 
-function activityOf(task: Task, attempt: NonNullable<ReturnType<typeof attemptOf>>): Activity {
-  return {
-    steps: task.steps,
-    lastProgressAtMs: attempt.lastProgressAtMs,
-    toolRunningSinceMs: attempt.toolRunningSinceMs,
-  };
+/** The key with a number behind it, never longer than a key may be. */
+function furtherKey(key: string, number: number): string {
+  const suffix = `-${number}`;
+  return headOf(key, LIMITS.keyCharactersMax - suffix.length) + suffix;
+}
+
+function activityOf({ lastProgressAtMs, toolRunningSinceMs }: Attempt): Activity {
+  return { lastProgressAtMs, toolRunningSinceMs };
 }
 
 /** Whether a task has something to tell a caller who has been told up to `told` (null: never asked before). */
@@ -162,7 +169,7 @@ export function isNews(task: Task, told: number | null): boolean {
     case "running":
       return state.attempt.stalledSinceMs !== null;
     case "queued":
-      return state.reason === "paused" || state.reason === "recovering";
+      return state.reason === "paused" || state.reason === "recovering" || state.survivors.length > 0;
     case "stopping":
       return state.survivors.length > 0;
     default:

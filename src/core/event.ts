@@ -25,11 +25,34 @@ import type {
 export type TaskEvent = { readonly atMs: number } & TaskEventBody;
 
 export type TaskEventBody =
-  | { readonly kind: "TaskAccepted"; readonly handle: Handle; readonly spec: Spec; readonly origin: Origin; readonly message: TextRef; readonly by: Actor }
-  | { readonly kind: "RunQueued"; readonly ordinal: number; readonly message: TextRef; readonly by: Actor; readonly reason: "new" | "continued" }
+  | {
+      readonly kind: "TaskAccepted";
+      readonly handle: Handle;
+      readonly spec: Spec;
+      readonly origin: Origin;
+      readonly message: TextRef;
+      readonly by: Actor;
+    }
+  | {
+      readonly kind: "RunQueued";
+      readonly ordinal: number;
+      readonly message: TextRef;
+      readonly by: Actor;
+      readonly reason: "new" | "continued";
+    }
   | { readonly kind: "AttemptStarted"; readonly attemptId: AttemptId; readonly epoch: number; readonly mark: Mark }
-  | { readonly kind: "ChildBound"; readonly epoch: number; readonly process: ProcessIdentity | null; readonly nativeSessionId: string | null }
-  | { readonly kind: "ProgressRecorded"; readonly epoch: number; readonly steps: number; readonly toolRunningSinceMs: number | null }
+  | {
+      readonly kind: "ChildBound";
+      readonly epoch: number;
+      readonly process: ProcessIdentity | null;
+      readonly nativeSessionId: string | null;
+    }
+  | {
+      readonly kind: "ProgressRecorded";
+      readonly epoch: number;
+      readonly steps: number;
+      readonly toolRunningSinceMs: number | null;
+    }
   | { readonly kind: "InputRequested"; readonly epoch: number; readonly question: Question }
   | { readonly kind: "InputAnswered"; readonly questionId: QuestionId; readonly choice: string; readonly by: Actor }
   | { readonly kind: "InputExpired"; readonly questionId: QuestionId; readonly verdict: Verdict }
@@ -38,12 +61,23 @@ export type TaskEventBody =
   | { readonly kind: "AttemptFailed"; readonly epoch: number; readonly fault: Fault; readonly verdict: Verdict }
   | { readonly kind: "AttemptLost"; readonly epoch: number; readonly counted: boolean; readonly verdict: Verdict }
   | { readonly kind: "AttemptAdopted"; readonly epoch: number; readonly attemptId: AttemptId }
-  | { readonly kind: "RetryScheduled"; readonly dueAtMs: number; readonly reason: QueuedReason; readonly problem: Problem | null }
+  | {
+      readonly kind: "RetryScheduled";
+      readonly dueAtMs: number;
+      readonly reason: QueuedReason;
+      readonly problem: Problem | null;
+    }
   | { readonly kind: "StallBegan"; readonly epoch: number }
   | { readonly kind: "StallEnded"; readonly epoch: number }
   | { readonly kind: "SleepForgiven"; readonly gapMs: number }
   | { readonly kind: "MessageQueued"; readonly message: TextRef; readonly by: Actor }
-  | { readonly kind: "TaskReopened"; readonly by: Actor; readonly agent: string; readonly driver: string; readonly model: string | null }
+  | {
+      readonly kind: "TaskReopened";
+      readonly by: Actor;
+      readonly agent: string;
+      readonly driver: string;
+      readonly model: string | null;
+    }
   | { readonly kind: "CancelRequested"; readonly reason: string | null; readonly by: Actor; readonly verdict: Verdict }
   /** What a child still said after its task was being cancelled. */
   | { readonly kind: "LateResultKept"; readonly epoch: number; readonly result: TextRef }

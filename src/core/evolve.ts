@@ -29,7 +29,7 @@ function accepted(event: TaskEvent & { readonly kind: "TaskAccepted" }): Task {
     spec: event.spec,
     origin: event.origin,
     createdAtMs: event.atMs,
-    state: { kind: "queued", reason: "new", dueAtMs: event.atMs, sinceMs: event.atMs, problem: null },
+    state: { kind: "queued", reason: "new", dueAtMs: event.atMs, sinceMs: event.atMs, problem: null, survivors: [] },
     residue: null,
     lastStop: null,
     run: { ordinal: 0, message: event.message, queuedAtMs: event.atMs, by: event.by },
@@ -59,10 +59,7 @@ function applied(task: Task, event: Exclude<TaskEvent, { readonly kind: "TaskAcc
     case "AttemptStarted":
       return attemptStarted(task, event);
     case "ChildBound":
-      return {
-        ...onAttempt(task, { process: event.process, nativeSessionId: event.nativeSessionId }),
-        nativeSessionId: event.nativeSessionId ?? task.nativeSessionId,
-      };
+      return childBound(task, event);
     case "ProgressRecorded":
       return progressRecorded(task, event);
     case "InputRequested":
@@ -70,13 +67,16 @@ function applied(task: Task, event: Exclude<TaskEvent, { readonly kind: "TaskAcc
     case "InputAnswered":
       return { ...resumed(task, atMs), news: task.news + 1 };
     case "InputExpired":
-      return ended({ ...task, news: task.news + 1 }, event.verdict, atMs);
+      return ended(task, event.verdict, atMs);
     case "AttemptSucceeded":
       return ended(task, event.verdict, atMs);
     case "AttemptFailed":
-      return { ...ended(task, event.verdict, atMs), unknowns: task.unknowns + (event.fault.nature === "unknown" ? 1 : 0) };
+      return attemptFailed(withoutOldFaults(task, atMs), event);
     case "AttemptLost":
-      return { ...ended(task, event.verdict, atMs), losses: task.losses + (event.counted ? 1 : 0) };
+      return {
+        ...ended(withoutOldFaults(task, atMs), event.verdict, atMs),
+        losses: task.losses + (event.counted ? 1 : 0),
+      };
     case "AttemptAdopted":
       return { ...onAttempt(task, { epoch: event.epoch, attemptId: event.attemptId }), epoch: event.epoch };
     case "RetryScheduled":
@@ -86,17 +86,18 @@ function applied(task: Task, event: Exclude<TaskEvent, { readonly kind: "TaskAcc
     case "StallEnded":
       return { ...onAttempt(task, { stalledSinceMs: null }), news: task.news + 1 };
     case "SleepForgiven":
-      return sleepForgiven(task, event.gapMs);
+      return sleepForgiven(task, event.gapMs, atMs);
     case "MessageQueued":
       return { ...task, messages: [...task.messages, { message: event.message, by: event.by, atMs }] };
     case "TaskReopened":
-      return { ...task, spec: { ...task.spec, agent: event.agent, driver: event.driver, model: event.model } };
+      return taskReopened(task, event);
     case "CancelRequested":
-      return { ...ended(task, event.verdict, atMs), messages: [] };
+      // What has ended and only waits for its proof keeps its verdict; what waited behind it is not sent any more.
+      return { ...(task.state.kind === "stopping" ? task : ended(task, event.verdict, atMs)), messages: [] };
     case "LateResultKept":
       return lateResultKept(task, event.result);
     case "AttemptStopped":
-      return { ...task, residue: null, lastStop: event.stop };
+      return attemptStopped(task, event);
     case "SurvivorsFound":
       return survivorsFound(task, event);
     case "TaskSettled":
@@ -114,7 +115,14 @@ function runQueued(task: Task, event: EventOf<"RunQueued">): Task {
   const [head, ...rest] = task.messages;
   return {
     ...task,
-    state: { kind: "queued", reason: event.reason, dueAtMs: event.atMs, sinceMs: event.atMs, problem: null },
+    state: {
+      kind: "queued",
+      reason: event.reason,
+      dueAtMs: event.atMs,
+      sinceMs: event.atMs,
+      problem: null,
+      survivors: [],
+    },
     run: { ordinal: event.ordinal, message: event.message, queuedAtMs: event.atMs, by: event.by },
     messages: head?.message.name === event.message.name ? rest : task.messages,
     tries: 0,
@@ -143,6 +151,15 @@ function attemptStarted(task: Task, event: EventOf<"AttemptStarted">): Task {
   return { ...task, epoch: event.epoch, state: { kind: "running", attempt } };
 }
 
+/** A later report adds what it knows; it never takes the process away that a stop has to find. */
+function childBound(task: Task, event: EventOf<"ChildBound">): Task {
+  const attempt = attemptOf(task.state);
+  assert(attempt !== null, "a child belongs to a live attempt");
+  const process = event.process ?? attempt.process;
+  const nativeSessionId = event.nativeSessionId ?? attempt.nativeSessionId;
+  return { ...onAttempt(task, { process, nativeSessionId }), nativeSessionId: nativeSessionId ?? task.nativeSessionId };
+}
+
 function progressRecorded(task: Task, event: EventOf<"ProgressRecorded">): Task {
   const attempt = attemptOf(task.state);
   assert(attempt !== null, "progress belongs to a live attempt");
@@ -169,50 +186,106 @@ function inputRequested(task: Task, event: EventOf<"InputRequested">): Task {
 function resumed(task: Task, atMs: number): Task {
   const { state } = task;
   assert(state.kind === "awaiting_answer", "an answer needs a question");
-  return { ...task, state: { kind: "running", attempt: { ...state.attempt, activeSinceMs: atMs, lastProgressAtMs: atMs } } };
+  return {
+    ...task,
+    state: { kind: "running", attempt: { ...state.attempt, activeSinceMs: atMs, lastProgressAtMs: atMs } },
+  };
 }
 
-/** The run is over but for the proof that its processes are gone. */
+/** The run is over but for the proof that its processes are gone. Its question is closed and its stall is over: news. */
 function ended(task: Task, verdict: Verdict, atMs: number): Task {
   const { state } = task;
   const attempt = attemptOf(state);
+  const closes = state.kind === "awaiting_answer" || (attempt !== null && attempt.stalledSinceMs !== null);
   return {
     ...task,
     state: { kind: "stopping", verdict, sinceMs: atMs, survivors: [] },
     residue: attempt ?? task.residue,
     activeMs: task.activeMs + (state.kind === "running" ? activeOf(state.attempt, atMs) : 0),
+    news: closes ? task.news + 1 : task.news,
   };
 }
 
+function attemptFailed(task: Task, event: EventOf<"AttemptFailed">): Task {
+  const unknowns = task.unknowns + (event.fault.nature === "unknown" ? 1 : 0);
+  return { ...ended(task, event.verdict, event.atMs), unknowns };
+}
+
+/**
+ * The task as the end of its present attempt finds it: an attempt that worked longer than the longest back-off was
+ * healthy, so what ended before it began is over and the next fault begins a new series.
+ */
+export function withoutOldFaults(task: Task, atMs: number): Task {
+  const attempt = attemptOf(task.state);
+  const healthy =
+    attempt !== null && attempt.steps > 0 && atMs - attempt.startedAtMs > task.spec.policy.backoffMaxMs;
+  return healthy ? { ...task, tries: 0, unknowns: 0, faultSinceMs: null } : task;
+}
+
 function retryScheduled(task: Task, event: EventOf<"RetryScheduled">): Task {
-  const healing = event.reason === "healing";
-  const sameSeries = event.problem === null || event.problem.sinceMs === task.faultSinceMs;
-  const isNews = event.reason === "recovering" || event.reason === "paused";
+  const { problem, reason } = event;
+  const isNews = reason === "recovering" || reason === "paused";
+  // A pause until a known moment uses no patience: the series counts as that much younger.
+  const pausedMs = reason === "paused" ? event.dueAtMs - event.atMs : 0;
   return {
     ...task,
     state: {
       kind: "queued",
-      reason: event.reason,
+      reason,
       dueAtMs: event.dueAtMs,
       sinceMs: event.atMs,
-      problem: event.problem,
+      problem,
+      survivors: [],
     },
-    tries: (sameSeries ? task.tries : 0) + (healing ? 1 : 0),
-    unknowns: sameSeries ? task.unknowns : Math.min(task.unknowns, 1),
-    faultSinceMs: event.problem?.sinceMs ?? task.faultSinceMs,
+    tries: task.tries + (reason === "healing" ? 1 : 0),
+    faultSinceMs: problem === null ? task.faultSinceMs : problem.sinceMs + pausedMs,
     news: isNews ? task.news + 1 : task.news,
   };
 }
 
-function sleepForgiven(task: Task, gapMs: number): Task {
+/**
+ * Machine sleep is nobody's time: watchdogs begin a fresh period, running time, patience and a question's deadline leave
+ * the gap out. Nothing moves past the present moment: what began after the machine woke was not asleep.
+ */
+function sleepForgiven(task: Task, gapMs: number, atMs: number): Task {
   const { state } = task;
-  if (state.kind === "stopping") return { ...task, state: { ...state, sinceMs: state.sinceMs + gapMs } };
-  const attempt = attemptOf(state);
-  if (attempt === null) return task;
-  return onAttempt(task, {
-    activeSinceMs: attempt.activeSinceMs + gapMs,
-    lastProgressAtMs: attempt.lastProgressAtMs + gapMs,
-  });
+  const later = (ms: number): number => Math.max(ms, Math.min(ms + gapMs, atMs));
+  const rested = { ...task, faultSinceMs: task.faultSinceMs === null ? null : later(task.faultSinceMs) };
+  switch (state.kind) {
+    case "queued": {
+      const problem = state.problem && {
+        ...state.problem,
+        sinceMs: later(state.problem.sinceMs),
+        retriesUntilMs: state.problem.retriesUntilMs + gapMs,
+      };
+      return { ...rested, state: { ...state, sinceMs: task.residue === null ? state.sinceMs : atMs, problem } };
+    }
+    case "running":
+    case "awaiting_answer": {
+      const activeSinceMs = later(state.attempt.activeSinceMs);
+      const awake = onAttempt(rested, { activeSinceMs, lastProgressAtMs: atMs });
+      if (awake.state.kind !== "awaiting_answer") return awake;
+      const { question } = awake.state;
+      const deadlineAtMs = question.deadlineAtMs + gapMs;
+      return { ...awake, state: { ...awake.state, question: { ...question, deadlineAtMs } } };
+    }
+    case "stopping":
+      return { ...rested, state: { ...state, sinceMs: atMs } };
+    case "settled":
+      return rested;
+    default:
+      return assertNever(state);
+  }
+}
+
+/** Another agent cannot go on in the conversation of the first. */
+function taskReopened(task: Task, { agent, driver, model }: EventOf<"TaskReopened">): Task {
+  const same = agent === task.spec.agent && driver === task.spec.driver;
+  return {
+    ...task,
+    spec: { ...task.spec, agent, driver, model },
+    nativeSessionId: same ? task.nativeSessionId : null,
+  };
 }
 
 function lateResultKept(task: Task, result: EventOf<"LateResultKept">["result"]): Task {
@@ -224,7 +297,14 @@ function lateResultKept(task: Task, result: EventOf<"LateResultKept">["result"])
 function survivorsFound(task: Task, event: EventOf<"SurvivorsFound">): Task {
   const { state } = task;
   const news = task.news + 1;
-  return state.kind === "stopping" ? { ...task, news, state: { ...state, survivors: event.survivors } } : { ...task, news };
+  assert(state.kind === "stopping" || state.kind === "queued", "survivors hold something up");
+  return { ...task, news, state: { ...state, survivors: event.survivors } };
+}
+
+function attemptStopped(task: Task, event: EventOf<"AttemptStopped">): Task {
+  const { state } = task;
+  const freed = state.kind === "queued" ? { ...state, survivors: [] } : state;
+  return { ...task, state: freed, residue: null, lastStop: event.stop };
 }
 
 function settled(task: Task, settlement: Settlement): Task {

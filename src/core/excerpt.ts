@@ -8,7 +8,9 @@
 export function excerpt(text: string, charactersMax: number): string {
   if (text.length <= charactersMax) return text;
   const marker = `\n… ${text.length - charactersMax} or more characters left out …\n`;
-  const room = Math.max(0, charactersMax - marker.length);
+  // Where not even the marker fits there is only a head.
+  if (marker.length > charactersMax) return headOf(text, charactersMax);
+  const room = charactersMax - marker.length;
   const headLength = Math.ceil(room * 0.7);
   const tailLength = room - headLength;
   return headOf(text, headLength) + marker + tailOf(text, tailLength);
@@ -16,7 +18,9 @@ export function excerpt(text: string, charactersMax: number): string {
 
 /** The first `length` units, one less where that would split a pair. */
 export function headOf(text: string, length: number): string {
-  return text.slice(0, isHighSurrogate(text.charCodeAt(length - 1)) ? length - 1 : length);
+  if (length <= 0) return "";
+  const splits = length < text.length && isHighSurrogate(text.charCodeAt(length - 1));
+  return text.slice(0, splits ? length - 1 : length);
 }
 
 function tailOf(text: string, length: number): string {

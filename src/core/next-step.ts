@@ -14,7 +14,11 @@ export type NextStep =
   | { readonly kind: "continue"; readonly taskId: TaskId; readonly afterSettlement: number }
   | { readonly kind: "repeat_same_call" }
   /** Send the same call with this key. `change`: further fields to alter in it. */
-  | { readonly kind: "choose_key"; readonly clientRequestId: string; readonly change?: Readonly<Record<string, string>> }
+  | {
+      readonly kind: "choose_key";
+      readonly clientRequestId: string;
+      readonly change?: Readonly<Record<string, string>>;
+    }
   /** Something in the caller's call or set-up has to be put right; a tool that finds the right value may be named. */
   | {
       readonly kind: "fix";
@@ -25,5 +29,5 @@ export type NextStep =
   | { readonly kind: "ask_user" }
   | { readonly kind: "do_it_yourself" };
 
-/** How far a caller has been told about a task: its news counter. */
-export type Seen = { readonly taskId: TaskId; readonly news: number };
+/** How far a caller has been told about a task: its news counter and the steps of its run. */
+export type Seen = { readonly taskId: TaskId; readonly news: number; readonly steps: number };

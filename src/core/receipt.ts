@@ -24,12 +24,13 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 
 /** The fields of a call that decide whether it is the same work, each as canonical JSON (keys sorted, no spaces). */
 export function fingerprintFields(call: { readonly [field: string]: Json | undefined }): Record<string, string> {
-  const fields: Record<string, string> = {};
+  const fields: [string, string][] = [];
   for (const name of Object.keys(call).sort()) {
     const value = call[name];
-    if (value !== undefined && !LEFT_OUT.has(name)) fields[name] = canonical(value);
+    if (value !== undefined && !LEFT_OUT.has(name)) fields.push([name, canonical(value)]);
   }
-  return fields;
+  // Unlike an assignment this also keeps a field that is named `__proto__`.
+  return Object.fromEntries(fields);
 }
 
 export function canonical(value: Json): string {

@@ -192,6 +192,8 @@ export type TaskState =
       readonly dueAtMs: number;
       readonly sinceMs: number;
       readonly problem: Problem | null;
+      /** What is left of the attempt before this one and will not end; nothing starts beside it. */
+      readonly survivors: readonly Survivor[];
     }
   | { readonly kind: "running"; readonly attempt: Attempt }
   | { readonly kind: "awaiting_answer"; readonly attempt: Attempt; readonly question: Question }

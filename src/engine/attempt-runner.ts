@@ -53,7 +53,13 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
   const awaiting = new Set<TaskId>();
   let muted = false;
 
-  async function drive(task: Task, attempt: Attempt, driver: Driver, order: AttemptOrder, running: Running): Promise<void> {
+  async function drive(
+    task: Task,
+    attempt: Attempt,
+    driver: Driver,
+    order: AttemptOrder,
+    running: Running,
+  ): Promise<void> {
     const { taskId } = task.handle;
     const { signal } = running.abort;
     let ended = false;

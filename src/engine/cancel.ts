@@ -40,7 +40,7 @@ export function createCancels(world: {
       const task = await lookup.find(asked, caller);
       if (task === null || task.state.kind === "settled") return task;
       const why = await waiter.sleep(untilMs, never);
-      if (why !== "woken") return lookup.find(asked, caller);
+      if (why !== "woken") return await lookup.find(asked, caller);
     }
   }
 

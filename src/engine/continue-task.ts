@@ -6,7 +6,7 @@
 
 import { actorOf, type Caller } from "../core/caller.ts";
 import type { ContinueTask } from "../core/command.ts";
-import type { Decision } from "../core/decide.ts";
+import type { Decision } from "../core/decision.ts";
 import { hasMovedOn } from "../core/decide-task.ts";
 import type { NextStep } from "../core/next-step.ts";
 import type { Rejection } from "../core/rejection.ts";
@@ -20,7 +20,7 @@ import type { Executor } from "./execute.ts";
 import type { Lookup } from "./lookup.ts";
 import type { Presenter } from "./present.ts";
 import { keyOf, type Receipts, suggestKey } from "./receipts.ts";
-import type { EngineSettings } from "./settings.ts";
+import type { EngineSettings } from "../ports/settings.ts";
 import type { WaitForOne } from "./wait.ts";
 
 export type ContinueWorld = {
@@ -50,7 +50,9 @@ export function createContinue(world: ContinueWorld) {
     const task = await lookup.find(asked, caller);
     const read = call.read();
     if (task === null) {
-      return read.kind === "invalid" ? refuse(invalid(read.problems), caller, clientRequestId) : lookup.unknown(asked, caller);
+      return read.kind === "invalid"
+        ? refuse(invalid(read.problems), caller, clientRequestId)
+        : lookup.unknown(asked, caller);
     }
     const key = keyOf(caller, TOOL, clientRequestId, task.handle.taskId);
     const receipt = await store.receipt(key);
@@ -104,11 +106,20 @@ export function createContinue(world: ContinueWorld) {
     if (task.state.kind !== "settled" || task.spec.access !== "write") return null;
     const holder = (await tx.hasClaim(task.handle.taskId)) ? null : await tx.claimHolder(task.spec.cwd, caller.name);
     if (holder === null) return null;
-    const detail: Rejection["detail"] = { cwd: task.spec.cwd, sinceMs: holder.sinceMs, mine: holder.mine ? "yes" : "no" };
+    const detail: Rejection["detail"] = {
+      cwd: task.spec.cwd,
+      sinceMs: holder.sinceMs,
+      mine: holder.mine ? "yes" : "no",
+    };
     return { kind: "rejection", code: "workspace_busy", next: { kind: "repeat_same_call" }, detail };
   }
 
-  async function replay(receipt: Receipt, call: KeyedCall<ContinueRequest>, caller: Caller, hold: Hold): Promise<Answer> {
+  async function replay(
+    receipt: Receipt,
+    call: KeyedCall<ContinueRequest>,
+    caller: Caller,
+    hold: Hold,
+  ): Promise<Answer> {
     const replayed = await receipts.answer(receipt, call, caller);
     if (replayed.kind === "answer") return replayed.answer;
     const { clientRequestId } = receipt;

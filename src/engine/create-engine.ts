@@ -33,7 +33,7 @@ import { createPerformer } from "./perform.ts";
 import { createPresenter } from "./present.ts";
 import { createReads } from "./read.ts";
 import { createReceipts } from "./receipts.ts";
-import type { EngineSettings } from "./settings.ts";
+import type { EngineSettings } from "../ports/settings.ts";
 import { rejectionOf } from "./storage.ts";
 import { createSupervisor } from "./supervisor.ts";
 import { createWaits } from "./wait.ts";

@@ -23,7 +23,7 @@ import type { Executor } from "./execute.ts";
 import type { LiveTasks } from "./live-tasks.ts";
 import type { Presenter } from "./present.ts";
 import { keyOf, type Receipts, suggestKey } from "./receipts.ts";
-import type { AgentSettings, EngineSettings } from "./settings.ts";
+import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import type { WaitForOne } from "./wait.ts";
 
 export type DelegateWorld = {

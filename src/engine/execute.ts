@@ -7,7 +7,8 @@
 
 import { assert } from "../core/assert.ts";
 import type { Command } from "../core/command.ts";
-import { type Decision, decide } from "../core/decide.ts";
+import { decide } from "../core/decide.ts";
+import type { Decision } from "../core/decision.ts";
 import { foldAll } from "../core/decide-attempt.ts";
 import type { TaskEventBody } from "../core/event.ts";
 import type { TaskId } from "../core/ids.ts";
@@ -53,7 +54,12 @@ export function createExecutor(world: { store: Store; clock: Clock; faults: Faul
     const task = foldAll(before, events, atMs);
     assert(task !== null, "an accepted command makes a task");
     const expectedVersion = before?.version ?? 0;
-    const appended = await tx.append({ task, events: events.map((event) => ({ ...event, atMs })), expectedVersion, texts });
+    const appended = await tx.append({
+      task,
+      events: events.map((event) => ({ ...event, atMs })),
+      expectedVersion,
+      texts,
+    });
     assert(appended, "a transaction sees the newest version");
     await settleClaim(tx, before, task);
     return task;

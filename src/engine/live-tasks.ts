@@ -32,7 +32,10 @@ export function createLiveTasks(): LiveTasks {
     othersIn(task) {
       const tasks = [...(byCaller.get(task.origin.caller)?.values() ?? [])].reverse();
       const others = tasks.filter((other) => other !== task && other.handle.taskId !== task.handle.taskId);
-      return others.filter((other) => overlaps(other.spec.cwd, task.spec.cwd)).slice(0, SHOWN_MAX).map(lineOf);
+      return others
+        .filter((other) => overlaps(other.spec.cwd, task.spec.cwd))
+        .slice(0, SHOWN_MAX)
+        .map(lineOf);
     },
   };
 }

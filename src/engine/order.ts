@@ -10,7 +10,7 @@ import { LIMITS } from "../core/limits.ts";
 import type { Task } from "../core/task.ts";
 import type { AttemptOrder } from "../ports/driver.ts";
 import type { Store } from "../ports/store.ts";
-import type { AgentSettings, EngineSettings } from "./settings.ts";
+import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 
 /** `before`: the task as it was queued; it says why this attempt is made. */
 export async function orderOf(

@@ -18,7 +18,7 @@ import type { Store } from "../ports/store.ts";
 import type { AttemptRunner } from "./attempt-runner.ts";
 import type { Executor } from "./execute.ts";
 import { orderOf } from "./order.ts";
-import type { EngineSettings } from "./settings.ts";
+import type { EngineSettings } from "../ports/settings.ts";
 
 export type Performer = {
   /** Resolves with the delay after which to look again, or null where the change itself tells. */

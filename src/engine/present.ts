@@ -68,6 +68,7 @@ export function createPresenter(world: PresenterWorld): Presenter {
         movedOn: false,
         sent: null,
         waitEnded: null,
+        stepsTold: 0,
         clientRequestId: null,
         otherLive: [],
         alreadyDone: false,

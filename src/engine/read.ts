@@ -62,7 +62,7 @@ export function createReads(world: {
       const next: NextStep =
         open.length === 0
           ? { kind: "use_result" }
-          : { kind: "wait", seen: open.map(({ handle, news }) => ({ taskId: handle.taskId, news })) };
+          : { kind: "wait", seen: open.map(({ handle, news, steps }) => ({ taskId: handle.taskId, news, steps })) };
       return {
         kind: "list",
         views,

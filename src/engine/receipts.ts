@@ -54,7 +54,14 @@ export function createReceipts(world: {
         const related = relatedOf(task, clock.wallMs());
         const differing = differingFields(receipt.fieldDigests, digests);
         const detail = { clientRequestId, cwd: task.spec.cwd };
-        const rejection = { kind: "rejection", code: "idempotency_conflict", next: again, detail, differing, related } as const;
+        const rejection = {
+          kind: "rejection",
+          code: "idempotency_conflict",
+          next: again,
+          detail,
+          differing,
+          related,
+        } as const;
         return { kind: "answer", answer: await presenter.refusal(rejection, caller, refused) };
       }
       const ageMs = clock.wallMs() - receipt.createdAtMs;

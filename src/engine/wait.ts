@@ -59,7 +59,11 @@ export function createWaits(world: WaitWorld): Waits {
   }
 
   /** Holds until there is something to tell, or the slice is over. */
-  async function watch(watched: Watched, caller: Caller, hold: Hold): Promise<{ seen: readonly Task[]; ended: WaitEnded }> {
+  async function watch(
+    watched: Watched,
+    caller: Caller,
+    hold: Hold,
+  ): Promise<{ seen: readonly Task[]; ended: WaitEnded }> {
     const untilMs = world.clock.monotonicMs() + Math.min(hold.waitMs, LIMITS.sliceMaxMs);
     using waiter = hub.subscribe(watched.taskIds);
     for (let first = true; ; first = false) {
@@ -75,11 +79,12 @@ export function createWaits(world: WaitWorld): Waits {
   async function answerOf(seen: readonly Task[], watched: Watched, ended: WaitEnded, caller: Caller): Promise<Answer> {
     const single = seen[0];
     if (watched.taskIds.length === 1 && watched.unknown.length === 0 && single !== undefined) {
-      return presenter.answer(single, caller, { waitEnded: ended });
+      const told = toldOf(watched.after, single.handle.taskId);
+      return presenter.answer(single, caller, { waitEnded: ended, stepsTold: told?.steps ?? 0 });
     }
     const items: WaitItem[] = watched.unknown.map((asked) => ({ kind: "unknown", asked }));
     for (const task of seen) {
-      if (isNews(task, toldOf(watched.after, task.handle.taskId))) items.push({ kind: "news", item: await presenter.item(task) });
+      if (isNews(task, newsTold(watched.after, task))) items.push({ kind: "news", item: await presenter.item(task) });
       else items.push({ kind: "quiet", view: presenter.view(task) });
     }
     return {
@@ -121,7 +126,7 @@ export function createWaits(world: WaitWorld): Waits {
   /** What the caller was told, by its own word, is read (P9). */
   async function acknowledge(tasks: readonly Task[], after: After | null, caller: Caller): Promise<void> {
     for (const task of tasks) {
-      const told = toldOf(after, task.handle.taskId);
+      const told = newsTold(after, task);
       const settlement = task.lastSettlement;
       if (told === null || settlement === null || told < settlement.news) continue;
       if (task.acknowledgedThrough >= settlement.number) continue;
@@ -152,7 +157,7 @@ type Watched = {
 /** True if the wait has something to tell, or can never have. */
 function isOver(tasks: readonly Task[], { until, after, unknown }: Watched): boolean {
   if (unknown.length > 0) return true;
-  const told = (task: Task): number | null => toldOf(after, task.handle.taskId);
+  const told = (task: Task): number | null => newsTold(after, task);
   if (tasks.every((task) => isQuiet(task, told(task)))) return true;
   if (until === "any") return tasks.some((task) => isNews(task, told(task)));
   const allEnded = tasks.every((task) => task.state.kind === "settled");
@@ -160,7 +165,7 @@ function isOver(tasks: readonly Task[], { until, after, unknown }: Watched): boo
 }
 
 function hasNews(tasks: readonly Task[], { after, unknown }: Watched): boolean {
-  return unknown.length > 0 || tasks.some((task) => isNews(task, toldOf(after, task.handle.taskId)));
+  return unknown.length > 0 || tasks.some((task) => isNews(task, newsTold(after, task)));
 }
 
 function needsSomebody({ state }: Task): boolean {
@@ -179,8 +184,12 @@ function nextOf(tasks: readonly Task[]): NextStep {
   return open.length === 0 ? { kind: "use_result" } : { kind: "wait", seen: tasks.map(seenOf) };
 }
 
+function newsTold(after: After | null, task: Task): number | null {
+  return toldOf(after, task.handle.taskId)?.news ?? null;
+}
+
 function seenOf(task: Task): Seen {
-  return { taskId: task.handle.taskId, news: task.news };
+  return { taskId: task.handle.taskId, news: task.news, steps: task.steps };
 }
 
 function countsOf(tasks: readonly Task[]): Partial<Record<Status, number>> {

@@ -55,10 +55,10 @@ export function createByteQueue(events: ByteQueueEvents): ByteQueue {
     [Symbol.asyncIterator]: () => iterator,
     push(bytes) {
       if (unread || ended) return;
-      if (waiting === null) return void chunks.push(bytes);
       const resolve = waiting;
       waiting = null;
-      resolve(hand(bytes));
+      if (resolve === null) chunks.push(bytes);
+      else resolve(hand(bytes));
     },
     end() {
       ended = true;

@@ -100,7 +100,9 @@ function groupAt(path: string): ChildGroup {
 function ownGroup(): string | null {
   try {
     const path = /^0::(.*)$/m.exec(readFileSync("/proc/self/cgroup", "utf8"))?.[1];
-    const mount = readFileSync("/proc/self/mountinfo", "utf8").split("\n").find((line) => line.includes(" - cgroup2 "));
+    const mount = readFileSync("/proc/self/mountinfo", "utf8")
+      .split("\n")
+      .find((line) => line.includes(" - cgroup2 "));
     const [, , , root, point] = mount?.split(" ") ?? [];
     if (path === undefined || root === undefined || point === undefined) return null;
     return join(point, root === "/" ? path : path.slice(root.length));

@@ -17,7 +17,11 @@ export type FrameChannel = {
 };
 
 /** `onFrame` may throw: the connection is then broken off. `onClosed` comes last, once. */
-export function createFrameChannel(stream: Duplex, onFrame: (frame: Frame) => void, onClosed: () => void): FrameChannel {
+export function createFrameChannel(
+  stream: Duplex,
+  onFrame: (frame: Frame) => void,
+  onClosed: () => void,
+): FrameChannel {
   const read = createFrameReader(onFrame);
   const accept = (bytes: Buffer): void => {
     try {

@@ -1,27 +1,19 @@
 /**
- * The guard without its process: children by mark, what is known of their trees, and when they are stopped.
+ * The guard without its process: what each frame of the daemon does.
  *
- * A mark is open from the first spawn under it until its stop was proven. Every open mark is stopped by the guard itself when
- * the daemon falls silent, when it is gone, and when it is released.
+ * Every open mark is stopped by the guard itself when the daemon falls silent, when it is gone, and when it is released.
  *
  * Invariant: nothing is started while the daemon counts as gone, nor after a release.
- * Invariant: the tree of every open mark is recorded at each tick and at the moment a child ends, so that the proof rests on
- * more than what can be seen after the kill.
+ * Invariant: a stop waits for the starts that came before it, so it never misses a child that is just being started.
  */
 
-import type { StopReport } from "../core/command.ts";
-import type { Mark } from "../core/ids.ts";
 import type { ProcessIdentity } from "../core/task.ts";
-import type { Clock } from "../ports/clock.ts";
-import type { ChildGroups } from "./child-groups.ts";
 import type { FrameChannel } from "./frame-channel.ts";
 import { decodePayload, encodePayload, type Payloads } from "./guard-codec.ts";
 import { FRAME, type Frame, numberIn } from "./guard-protocol.ts";
-import { type GuardedChild, startGuardedChild } from "./guarded-child.ts";
+import { type GuardedChild, type StartedOrNot, startGuardedChild } from "./guarded-child.ts";
 import type { LeaseWatch } from "./lease-watch.ts";
-import type { ProcessTable } from "./process-table.ts";
-import { climbStopLadder } from "./stop-ladder.ts";
-import { createTreeRecord, type TreeRecord } from "./tree-record.ts";
+import { createOpenMarks, type OpenMarks, type OpenMarksWorld } from "./open-marks.ts";
 
 export type Guard = {
   /** Handles one frame of the daemon. Throws on a frame that no daemon of this version sends. */
@@ -33,104 +25,43 @@ export type Guard = {
   stopAll(): Promise<number>;
 };
 
-export type GuardWorld = {
-  readonly table: ProcessTable;
-  readonly groups: ChildGroups | null;
-  readonly clock: Clock;
+export type GuardWorld = OpenMarksWorld & {
   readonly channel: FrameChannel;
   readonly watch: LeaseWatch;
   /** Called after a release, when nothing is left to do. */
   readonly onReleased: () => void;
 };
 
-type Open = { readonly record: TreeRecord; readonly children: Set<GuardedChild> };
-
-const SAMPLE_MS = 2_000;
 const EMPTY = Buffer.alloc(0);
+const NO_DAEMON = { code: "GUARD_GONE", message: "the guard has no sign of life from the daemon" };
 
 export function createGuard(world: GuardWorld): Guard {
-  const { table, groups, clock, channel, watch } = world;
+  const { channel, watch } = world;
+  const marks = createOpenMarks(world);
   const children = new Map<number, GuardedChild>();
-  const open = new Map<Mark, Open>();
   const starting = new Set<Promise<void>>();
-  const except = new Set([process.pid, process.ppid]);
   let released = false;
 
-  const openOf = (mark: Mark): Open => {
-    const known = open.get(mark);
-    if (known !== undefined) return known;
-    const fresh: Open = { record: createTreeRecord({ mark, bootId: table.bootId, except }), children: new Set() };
-    open.set(mark, fresh);
-    return fresh;
+  const blameGuard = (): void => {
+    for (const { children } of marks.all()) for (const child of children) child.blameGuard();
   };
-
-  const look = async (justEnded?: { readonly record: TreeRecord; readonly root: ProcessIdentity }): Promise<void> => {
-    const rows = await table.pass().catch(() => null);
-    if (rows === null) return;
-    for (const { record } of open.values()) {
-      record.observe(rows, record === justEnded?.record ? { justEnded: justEnded.root } : {});
-    }
-  };
-  const sample = (): void => {
-    if (open.size > 0) void look();
-    clock.after(SAMPLE_MS, sample);
-  };
-  clock.after(SAMPLE_MS, sample);
-
-  const climb = async (mark: Mark, background: "reap" | "keep"): Promise<StopReport> => {
-    const { record, children } = openOf(mark);
-    const closeStdin = (): void => children.forEach((child) => child.closeStdin());
-    const group = groups?.of(mark) ?? null;
-    const report = await climbStopLadder({ table, clock }, { record, background, group, closeStdin, blockers: () => [] });
-    if (report.kind === "proven") open.delete(mark);
-    return report;
-  };
-
   const stopAll = async (): Promise<number> => {
-    for (const { children } of open.values()) children.forEach((child) => child.blameGuard());
+    blameGuard();
     await Promise.all(starting);
-    for (const { children } of open.values()) children.forEach((child) => child.blameGuard());
-    await Promise.all([...open.keys()].map((mark) => climb(mark, "reap")));
-    return open.size;
+    blameGuard();
+    return marks.stopAll();
   };
-
-  const refuse = (number: number, code: string, message: string): void =>
-    channel.send(FRAME.spawnFailed, number, encodePayload("spawnFailed", { code, message }));
-
   const spawn = async (number: number, spec: Payloads["spawn"]): Promise<void> => {
-    if (released || watch.silent()) return refuse(number, "GUARD_GONE", "the guard had no sign of life from the daemon");
-    const entry = openOf(spec.mark);
-    let root: ProcessIdentity | null = null;
-    const place = {
-      number,
-      channel,
-      onExit: () => void (root !== null && look({ record: entry.record, root })),
-      onClosed: () => void children.delete(number),
-    };
-    const start = (): ReturnType<typeof startGuardedChild> => startGuardedChild(spec, place);
-    const started = groups === null ? start() : groups.within(spec.mark, start);
-    if ("failure" in started) {
-      const { code, message } = await started.failure;
-      if (!entry.record.everSeen()) open.delete(spec.mark);
-      groups?.of(spec.mark)?.remove();
-      return refuse(number, code, message);
-    }
-    const { child } = started;
-    children.set(number, child);
-    entry.children.add(child);
-    root = (await table.identify(child.pid).catch(() => null)) ?? { pid: child.pid, startTime: "", bootId: table.bootId };
-    entry.record.addRoot(root);
-    channel.send(FRAME.started, number, encodePayload("started", root));
-    child.open();
+    const away = released || watch.silent();
+    const failure = away ? NO_DAEMON : await startChild(world, { marks, children }, number, spec);
+    if (failure !== null) channel.send(FRAME.spawnFailed, number, encodePayload("spawnFailed", failure));
   };
-
   const stop = async (number: number, target: Payloads["stop"]): Promise<void> => {
     await Promise.all(starting);
-    if (target.process !== null) openOf(target.mark).record.addRoot(target.process);
-    const report = await climb(target.mark, target.background);
+    if (target.process !== null) marks.entryOf(target.mark).record.addRoot(target.process);
+    const report = await marks.stop(target.mark, target.background);
     channel.send(FRAME.stopped, number, encodePayload("stopped", report));
   };
-
   const release = async (number: number, { mode }: Payloads["release"]): Promise<void> => {
     released = true;
     if (mode === "hand_over") channel.send(FRAME.released, number, EMPTY);
@@ -138,40 +69,84 @@ export function createGuard(world: GuardWorld): Guard {
     if (mode === "stop") channel.send(FRAME.released, number, EMPTY);
     world.onReleased();
   };
-
   const track = (work: Promise<void>): void => {
     const done = work.finally(() => starting.delete(done));
     starting.add(done);
   };
 
-  return {
-    stopAll,
-    accept({ type, channel: number, payload }) {
-      const child = children.get(number);
-      switch (type) {
-        case FRAME.beat:
-          watch.beat();
-          return channel.send(FRAME.heard, number, EMPTY);
-        case FRAME.spawn:
-          return track(spawn(number, decodePayload("spawn", payload)));
-        case FRAME.stdin:
-          return child?.writeStdin(payload);
-        case FRAME.stdoutTaken:
-          return child?.stdout.credit(numberIn(payload));
-        case FRAME.stderrTaken:
-          return child?.stderr.credit(numberIn(payload));
-        case FRAME.stdoutUnread:
-          return child?.stdout.unread();
-        case FRAME.stderrUnread:
-          return child?.stderr.unread();
-        case FRAME.stop:
-          channel.send(FRAME.heard, number, EMPTY);
-          return void stop(number, decodePayload("stop", payload));
-        case FRAME.release:
-          return void release(number, decodePayload("release", payload));
-        default:
-          throw new Error(`no frame of type ${type}`);
-      }
-    },
+  const accept = ({ type, channel: number, payload }: Frame): void => {
+    const child = children.get(number);
+    switch (type) {
+      case FRAME.beat:
+        watch.beat();
+        return channel.send(FRAME.heard, number, EMPTY);
+      case FRAME.spawn:
+        return track(spawn(number, decodePayload("spawn", payload)));
+      case FRAME.stop:
+        channel.send(FRAME.heard, number, EMPTY);
+        return void stop(number, decodePayload("stop", payload));
+      case FRAME.release:
+        channel.send(FRAME.heard, number, EMPTY);
+        return void release(number, decodePayload("release", payload));
+      default:
+        if (!acceptStream(type, payload, child)) throw new Error(`no frame of type ${type}`);
+    }
   };
+  return { stopAll, accept };
+}
+
+type Books = { readonly marks: OpenMarks; readonly children: Map<number, GuardedChild> };
+
+/** Starts a child and tells the daemon; a failed start is returned, nothing runs then. */
+async function startChild(
+  { table, groups, channel }: GuardWorld,
+  { marks, children }: Books,
+  number: number,
+  spec: Payloads["spawn"],
+): Promise<Payloads["spawnFailed"] | null> {
+  const { mark } = spec;
+  const entry = marks.entryOf(mark);
+  let root: ProcessIdentity | null = null;
+  const onExit = (): void => void (root !== null && marks.noteEnd(mark, root));
+  const onClosed = (): void => void children.delete(number);
+  const start = (): StartedOrNot => startGuardedChild(spec, { number, channel, onExit, onClosed });
+  const started = groups === null ? start() : groups.within(mark, start);
+  if ("failure" in started) {
+    const failure = await started.failure;
+    if (!entry.record.everSeen()) marks.forget(mark);
+    groups?.of(mark)?.remove();
+    return failure;
+  }
+  const { child } = started;
+  children.set(number, child);
+  entry.children.add(child);
+  const identity = await table.identify(child.pid).catch(() => null);
+  root = identity ?? { pid: child.pid, startTime: "", bootId: table.bootId };
+  entry.record.addRoot(root);
+  channel.send(FRAME.started, number, encodePayload("started", root));
+  child.open();
+  return null;
+}
+
+/** Frames of a child's streams; those of a child that is gone are late, not wrong. False: no such frame. */
+function acceptStream(type: number, payload: Buffer, child: GuardedChild | undefined): boolean {
+  switch (type) {
+    case FRAME.stdin:
+      child?.writeStdin(payload);
+      return true;
+    case FRAME.stdoutTaken:
+      child?.stdout.credit(numberIn(payload));
+      return true;
+    case FRAME.stderrTaken:
+      child?.stderr.credit(numberIn(payload));
+      return true;
+    case FRAME.stdoutUnread:
+      child?.stdout.unread();
+      return true;
+    case FRAME.stderrUnread:
+      child?.stderr.unread();
+      return true;
+    default:
+      return false;
+  }
 }

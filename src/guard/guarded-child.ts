@@ -63,7 +63,11 @@ function spawnPiped(spec: Payloads["spawn"]): Piped {
   return spawn(program, args, { cwd: spec.cwd, env, detached: true, stdio: ["pipe", "pipe", "pipe"] });
 }
 
-function guardChild(child: Piped, name: { readonly mark: Mark; readonly pid: number }, place: ChildPlace): GuardedChild {
+function guardChild(
+  child: Piped,
+  name: { readonly mark: Mark; readonly pid: number },
+  place: ChildPlace,
+): GuardedChild {
   const { channel, number } = place;
   let blamed = false;
   const ended = new Promise<Payloads["ended"]>((resolve) => {

@@ -60,7 +60,16 @@ export function parseStat(line: string): ProcessRow | null {
   const startTime = fields[19];
   if (nameEnds < 0 || state === undefined || startTime === undefined || !Number.isInteger(pid)) return null;
   const ended = state === "X" || (state === "Z" && !(threads > 1));
-  return { pid, ppid: Number(ppid), pgid: Number(pgid), sid: Number(sid), startTime, zombie: ended, mark: null, guardOf: null };
+  return {
+    pid,
+    ppid: Number(ppid),
+    pgid: Number(pgid),
+    sid: Number(sid),
+    startTime,
+    zombie: ended,
+    mark: null,
+    guardOf: null,
+  };
 }
 
 /** Reads whole files of unknown size into one buffer that grows and is used again: the result is valid until the next call. */

@@ -38,7 +38,11 @@ export type ProcessRow = {
 };
 
 /** A table whose passes are shared by everybody who asked before one began, and are at least `gapMs` apart. */
-export function sharePasses(table: ProcessTable, after: (delayMs: number, fire: () => void) => Disposable, gapMs = 15): ProcessTable {
+export function sharePasses(
+  table: ProcessTable,
+  after: (delayMs: number, fire: () => void) => Disposable,
+  gapMs = 15,
+): ProcessTable {
   let next: Promise<readonly ProcessRow[]> | null = null;
   let resting: Promise<void> = Promise.resolve();
   const rest = (): Promise<void> =>

@@ -24,7 +24,9 @@ export async function createPsProcessTable(): Promise<ProcessTable> {
     evidence: "tree",
     pass: rows,
     async identify(pid) {
-      const row = parsePsLine(await firstLine("ps", ["-p", String(pid), "-o", "pid=,ppid=,pgid=,stat=,lstart="]).catch(() => ""));
+      const row = parsePsLine(
+        await firstLine("ps", ["-p", String(pid), "-o", "pid=,ppid=,pgid=,stat=,lstart="]).catch(() => ""),
+      );
       return row === null ? null : { pid, startTime: row.startTime, bootId };
     },
     commandOf: (pid) => firstLine("ps", ["-p", String(pid), "-o", "command="]).catch(() => "[?]"),

@@ -9,7 +9,15 @@ import type { ProcessIdentity } from "../core/task.ts";
 import type { Child, ChildEnd } from "../ports/children.ts";
 import { type ByteQueue, createByteQueue } from "./byte-queue.ts";
 import { decodePayload } from "./guard-codec.ts";
-import { CREDIT_BYTES_MIN, DATA_BYTES_MAX, FRAME, type Frame, numberIn, numberPayload, WINDOW_BYTES } from "./guard-protocol.ts";
+import {
+  CREDIT_BYTES_MIN,
+  DATA_BYTES_MAX,
+  FRAME,
+  type Frame,
+  numberIn,
+  numberPayload,
+  WINDOW_BYTES,
+} from "./guard-protocol.ts";
 
 export type RemoteChild = {
   readonly child: Child;
@@ -92,8 +100,9 @@ function createInput(send: SendFrame): Input {
   let turn: Promise<void> = Promise.resolve();
   let roomMade: (() => void) | null = null;
 
+  const hasRoom = (): boolean => stopped || underWay < WINDOW_BYTES;
   const room = async (): Promise<void> => {
-    while (underWay >= WINDOW_BYTES && !stopped) {
+    while (!hasRoom()) {
       await new Promise<void>((resolve) => {
         roomMade = resolve;
       });
@@ -104,7 +113,7 @@ function createInput(send: SendFrame): Input {
     roomMade = null;
   };
   const writeNow = async (bytes: Buffer): Promise<void> => {
-    for (let at = 0; at < bytes.length && !stopped; at += DATA_BYTES_MAX) {
+    for (let at = 0; at < bytes.length; at += DATA_BYTES_MAX) {
       const part = bytes.subarray(at, at + DATA_BYTES_MAX);
       underWay += part.length;
       send(FRAME.stdin, part);

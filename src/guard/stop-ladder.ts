@@ -20,7 +20,8 @@ import { nameProcesses, proven } from "./stop-proof.ts";
 import { isAlive, type TreeRecord } from "./tree-record.ts";
 
 export const LADDER_LIMITS = { graceMs: 3_000, totalMs: 8_000, betweenEmptyMs: 60 } as const;
-/** Pauses between looks while asked processes may end by themselves; the last one repeats. */
+const EMPTY_PASSES = 2;
+/** Pauses between looks while something is left; the last one repeats. */
 const PAUSES_MS = [10, 15, 25, 50, 100] as const;
 
 export type LadderWorld = { readonly table: ProcessTable; readonly clock: Clock };
@@ -34,37 +35,39 @@ export type LadderOrder = {
   readonly closeStdin: () => void;
 };
 
-type Look = { readonly members: readonly ProcessRow[]; readonly blockers: readonly ProcessRow[]; readonly rows: readonly ProcessRow[] };
+type Look = {
+  readonly rows: readonly ProcessRow[];
+  readonly members: readonly ProcessRow[];
+  readonly blockers: readonly ProcessRow[];
+};
 
 /** Resolves within about `totalMs` and one pass. Repeating it is harmless. Never rejects. */
 export async function climbStopLadder(world: LadderWorld, order: LadderOrder): Promise<StopReport> {
   const { table, clock } = world;
   const startedMs = clock.monotonicMs();
-  const asked = createAsking(table);
+  const ask = createAsking(table);
   let last: Look | null = null;
-  for (let emptyPasses = 0, round = 0; ; round++) {
+  for (let emptyPasses = 0, round = 0; ; ) {
     const elapsedMs = clock.monotonicMs() - startedMs;
     const look = await lookOnce(table, order);
     last = look ?? last;
-    const left = look === null ? null : [...look.members, ...look.blockers];
     if (look !== null && isLeftInPeace(order, look, table)) {
       return proven(table.evidence, await nameProcesses(look.members, table));
     }
-    if (left?.length === 0 && order.group?.populated() !== true) {
-      emptyPasses++;
-      if (emptyPasses === 2) return conclude(order, table);
+    emptyPasses = isEmpty(look, order) ? emptyPasses + 1 : 0;
+    if (emptyPasses === EMPTY_PASSES) return conclude(order, table);
+    if (emptyPasses > 0) {
       await pause(clock, LADDER_LIMITS.betweenEmptyMs);
       continue;
     }
-    emptyPasses = 0;
     if (elapsedMs >= LADDER_LIMITS.totalMs) return { kind: "survivors", survivors: await nameRest(last, order, table) };
-    if (round === 0) order.closeStdin();
-    if (elapsedMs < LADDER_LIMITS.graceMs) asked(look?.members ?? []);
-    else killAll(left ?? [], order.group, table);
-    await pause(clock, PAUSES_MS[Math.min(round, PAUSES_MS.length - 1)] ?? 0);
+    if (elapsedMs < LADDER_LIMITS.graceMs) ask(look, order);
+    else killAll(look, order, table);
+    await pause(clock, PAUSES_MS[Math.min(round++, PAUSES_MS.length - 1)] ?? 0);
   }
 }
 
+/** Null if it was not possible to look. */
 async function lookOnce(table: ProcessTable, order: LadderOrder): Promise<Look | null> {
   try {
     const rows = await table.pass();
@@ -75,11 +78,19 @@ async function lookOnce(table: ProcessTable, order: LadderOrder): Promise<Look |
   }
 }
 
+function isEmpty(look: Look | null, { group }: LadderOrder): boolean {
+  return look !== null && look.members.length + look.blockers.length === 0 && group?.populated() !== true;
+}
+
 /**
  * `keep` spares what a child left behind after its own end, nothing else: while the child itself runs, or if it is not known
  * which process it was, everything is stopped.
  */
-function isLeftInPeace({ background, record }: LadderOrder, { members, rows, blockers }: Look, table: ProcessTable): boolean {
+function isLeftInPeace(
+  { background, record }: LadderOrder,
+  { members, rows, blockers }: Look,
+  table: ProcessTable,
+): boolean {
   const roots = record.roots();
   if (background !== "keep" || roots.length === 0 || members.length === 0 || blockers.length > 0) return false;
   return !roots.some((root) => isAlive(root, table.bootId, rows));
@@ -92,23 +103,25 @@ function conclude({ record, group }: LadderOrder, table: ProcessTable): StopRepo
 }
 
 /** Asks each member once: those there at first by their groups, later ones by themselves. */
-function createAsking(table: ProcessTable): (members: readonly ProcessRow[]) => void {
+function createAsking(table: ProcessTable): (look: Look | null, order: LadderOrder) => void {
   const groups = new Set<number>();
-  const members = new Set<string>();
-  return (rows) => {
-    const fresh = rows.filter((row) => !members.has(`${row.pid} ${row.startTime}`));
-    const late = fresh.filter((row) => groups.has(row.pgid));
+  const asked = new Set<string>();
+  const nameOf = (row: ProcessRow): string => `${row.pid} ${row.startTime}`;
+  return (look, order) => {
+    const fresh = (look?.members ?? []).filter((row) => !asked.has(nameOf(row)));
+    if (asked.size === 0) order.closeStdin();
+    for (const row of fresh.filter((row) => groups.has(row.pgid))) signal(table, row.pid, "SIGTERM");
     for (const pgid of new Set(fresh.map((row) => row.pgid))) if (!groups.has(pgid)) signal(table, -pgid, "SIGTERM");
-    for (const row of late) signal(table, row.pid, "SIGTERM");
     for (const row of fresh) {
+      asked.add(nameOf(row));
       groups.add(row.pgid);
-      members.add(`${row.pid} ${row.startTime}`);
     }
   };
 }
 
-function killAll(rows: readonly ProcessRow[], group: ChildGroup | null, table: ProcessTable): void {
+function killAll(look: Look | null, { group }: LadderOrder, table: ProcessTable): void {
   group?.kill();
+  const rows = look === null ? [] : [...look.members, ...look.blockers];
   for (const pgid of new Set(rows.map((row) => row.pgid))) signal(table, -pgid, "SIGKILL");
 }
 

@@ -24,7 +24,7 @@ export async function nameProcesses(rows: readonly ProcessRow[], table: ProcessT
 }
 
 export function presentable(command: string): string {
-  return [...command.replaceAll(INVISIBLE, " ").trim()].slice(0, COMMAND_CHARACTERS_MAX).join("");
+  return command.replaceAll(INVISIBLE, " ").trim().slice(0, COMMAND_CHARACTERS_MAX).toWellFormed();
 }
 
 async function commandOf(pid: number, table: ProcessTable): Promise<string> {

@@ -59,7 +59,9 @@ export function createTreeRecord({ mark, bootId, except }: TreeRecordOptions): T
       if (root.bootId === bootId) recorded.set(root.pid, root.startTime);
     },
     observe(rows, also = {}) {
-      const ours = [...roots.values()].filter((root) => root.bootId === bootId && leadsStill(root, rows, also.justEnded));
+      const ours = [...roots.values()].filter(
+        (root) => root.bootId === bootId && leadsStill(root, rows, also.justEnded),
+      );
       const groups = new Set(ours.map((root) => root.pid));
       const pids = new Set(also.pids);
       const eligible = rows.filter((row) => !except.has(row.pid) && row.pid > 1);
@@ -82,7 +84,11 @@ export function isAlive(identity: ProcessIdentity, bootId: string, rows: readonl
   );
 }
 
-function leadsStill(root: ProcessIdentity, rows: readonly ProcessRow[], justEnded: ProcessIdentity | undefined): boolean {
+function leadsStill(
+  root: ProcessIdentity,
+  rows: readonly ProcessRow[],
+  justEnded: ProcessIdentity | undefined,
+): boolean {
   const row = rows.find((row) => row.pid === root.pid);
   if (row !== undefined) return row.startTime === root.startTime;
   return justEnded?.pid === root.pid && justEnded.startTime === root.startTime;

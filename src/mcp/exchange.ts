@@ -31,7 +31,12 @@ export type Exchange = {
 const CWD_CHARACTERS_MAX = 4_096;
 const CONVERSATION_CHARACTERS_MAX = 200;
 
-export function exchangeOf(request: FastifyRequest, era: Era, authenticated: Caller, session: Session | null): Exchange {
+export function exchangeOf(
+  request: FastifyRequest,
+  era: Era,
+  authenticated: Caller,
+  session: Session | null,
+): Exchange {
   const meta = metaOf(request.body);
   const nonce = session?.nonce ?? null;
   const { headers } = request;

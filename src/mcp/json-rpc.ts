@@ -48,7 +48,9 @@ export function isNotification(value: unknown): value is RpcNotification {
 
 /** True for an answer that a client posts to a request of the server. This server sends none. */
 export function isResponse(value: unknown): boolean {
-  return isRecord(value) && value["jsonrpc"] === "2.0" && !("method" in value) && ("result" in value || "error" in value);
+  return (
+    isRecord(value) && value["jsonrpc"] === "2.0" && !("method" in value) && ("result" in value || "error" in value)
+  );
 }
 
 export function isRpcId(value: unknown): value is RpcId {
@@ -66,7 +68,12 @@ export function echoableId(body: unknown): RpcId | null {
   return isRpcId(id) ? id : null;
 }
 
-export function rpcError(code: number, message: string, next: RpcNext, data: Readonly<Record<string, unknown>> = {}): RpcError {
+export function rpcError(
+  code: number,
+  message: string,
+  next: RpcNext,
+  data: Readonly<Record<string, unknown>> = {},
+): RpcError {
   return { code, message, data: { ...data, next } };
 }
 

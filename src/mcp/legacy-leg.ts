@@ -80,7 +80,8 @@ export function createLegacyLeg(options: LegacyLegOptions): LegacyLeg {
       if (Array.isArray(body)) return batch(body, exchange, reply);
       if (isRequest(body)) {
         const held = heldToolOf(body);
-        if (held !== null && exchange.acceptsStream) return stream(heldCallOf(body, held, exchange), held, exchange, reply);
+        if (held !== null && exchange.acceptsStream)
+          return stream(heldCallOf(body, held, exchange), held, exchange, reply);
         if (body.method === "initialize") reply.header("mcp-session-id", mintSessionId(body));
         return sendJson(reply, 200, await answer(body, exchange, reply));
       }
@@ -94,7 +95,12 @@ export function createLegacyLeg(options: LegacyLegOptions): LegacyLeg {
       const held = resumeIds.read(lastEventId, exchange.caller.name, nowMs);
       const tool = held === null ? undefined : tools.get(held.tool);
       if (held !== null && tool !== undefined) {
-        return stream({ ...held, resumed: true, remainingMs: Math.max(0, held.deadlineMs - nowMs) }, tool, exchange, reply);
+        return stream(
+          { ...held, resumed: true, remainingMs: Math.max(0, held.deadlineMs - nowMs) },
+          tool,
+          exchange,
+          reply,
+        );
       }
       reply.hijack();
       openEventStream(reply.raw, null).end();

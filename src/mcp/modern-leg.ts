@@ -59,7 +59,12 @@ export type ModernLeg = {
 };
 
 /** What travels beside a request through the SDK. */
-type Companion = { readonly exchange: Exchange; readonly reply: FastifyReply; readonly body: unknown; readonly held: boolean };
+type Companion = {
+  readonly exchange: Exchange;
+  readonly reply: FastifyReply;
+  readonly body: unknown;
+  readonly held: boolean;
+};
 
 export function createModernLeg(options: ModernLegOptions): ModernLeg {
   const { tools, servers, openCalls, heartbeat, slices, clock, log } = options;
@@ -75,7 +80,12 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
     return servers.calling((name, args, server) => callTool(name, args, server, companion));
   }
 
-  async function callTool(name: string, args: unknown, server: ServerContext, companion: Companion): Promise<CallToolResult> {
+  async function callTool(
+    name: string,
+    args: unknown,
+    server: ServerContext,
+    companion: Companion,
+  ): Promise<CallToolResult> {
     const tool = tools.get(name);
     if (tool === undefined) {
       const { code, message, data } = tools.unknownTool(name);
@@ -88,7 +98,9 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
     const progress = progressOn(server, progressToken);
     // The SDK keeps the stream alive with comments; some clients take only progress for a sign of life.
     using _beat = progress === null ? null : heartbeat.add(() => progress.repeat());
-    const sliceMaxMs = tool.mayHold(args) ? sliceMaxMsOf(args, exchange, slices, { streaming: held, progressToken }) : 0;
+    const sliceMaxMs = tool.mayHold(args)
+      ? sliceMaxMsOf(args, exchange, slices, { streaming: held, progressToken })
+      : 0;
     const call = { tool, args, exchange, open, progress, streaming: held, sliceMaxMs, resumed: false };
     const outcome = await runCall(call, log);
     if (outcome.kind === "answer") return resultOf(outcome.answer);
@@ -117,11 +129,13 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
     async post(request, exchange, reply) {
       const { body } = request;
       if (isRequest(body) && body.method === "server/discover") {
-        if (offeredEra(exchange.client, options.eraOverride(exchange.client)) === "legacy") return refuseEra(body.id, reply);
+        if (offeredEra(exchange.client, options.eraOverride(exchange.client)) === "legacy")
+          return refuseEra(body.id, reply);
       }
       const held = exchange.acceptsStream && isHeld(body);
       const gone = new AbortController();
-      reply.raw.once("close", () => gone.abort());
+      // A socket also closes after an answered request; aborting then would only cost time.
+      reply.raw.once("close", () => reply.raw.writableFinished || gone.abort());
       const asked = webRequestOf(request, gone.signal);
       companions.set(asked, { exchange, reply, body, held });
       const handler: McpHttpHandler = held ? streaming : plain;

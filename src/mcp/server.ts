@@ -54,7 +54,9 @@ export function createServerFactory(options: ServerFactoryOptions): ServerFactor
     instructions: options.instructions,
     cacheHints: { "tools/list": hint, "server/discover": hint },
     // Only elicitation would validate with it; a shared one spares making a validator for every request.
-    jsonSchemaValidator: { getValidator: () => (input) => ({ valid: false, data: undefined, errorMessage: String(input) }) },
+    jsonSchemaValidator: {
+      getValidator: () => (input) => ({ valid: false, data: undefined, errorMessage: String(input) }),
+    },
   };
 
   function plain(): Server {

@@ -61,7 +61,12 @@ export type DriverEvent =
       readonly action: Readonly<Record<string, string>>;
       readonly prompt: string;
     }
-  | ({ readonly kind: "end"; readonly text: string | null; readonly sideEffects: boolean; readonly usage: Usage | null } & DriverEnd);
+  | ({
+      readonly kind: "end";
+      readonly text: string | null;
+      readonly sideEffects: boolean;
+      readonly usage: Usage | null;
+    } & DriverEnd);
 
 export type DriverEnd =
   | { readonly end: "success"; readonly evidence: "explicit" | "assumed" }

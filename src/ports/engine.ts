@@ -118,7 +118,8 @@ export type TaskAnswer = {
   /** How a message to a running task was taken. */
   readonly sent: "started" | "queued" | null;
   readonly waitEnded: WaitEnded | null;
-  /** Slices in a row that ended without news, as far as known. */
+  /** Steps of the run that the caller has been told of before. */
+  readonly stepsTold: number;
   readonly clientRequestId: string | null;
   readonly otherLive: readonly OtherLive[];
   /** True if the asked-for change had been made before (cancel of a settled task, second acknowledgement). */
@@ -186,4 +187,3 @@ export type PendingCompletion = {
   readonly status: Status;
   readonly title: string;
 };
-

@@ -94,7 +94,12 @@ export type Receipt = ReceiptKey & {
 };
 
 /** `path` is a real path; two claims overlap if one path is the other or lies below it. */
-export type Claim = { readonly taskId: TaskId; readonly caller: string; readonly path: string; readonly sinceMs: number };
+export type Claim = {
+  readonly taskId: TaskId;
+  readonly caller: string;
+  readonly path: string;
+  readonly sinceMs: number;
+};
 
 export type TaskQuery = {
   /** null: every caller (scope admin). */
@@ -138,4 +143,3 @@ export type Load = {
 
 /** Thrown by a Store when the storage itself fails (disk full, read-only, gone); everything else thrown is a defect. */
 export type StorageTrouble = Error & { readonly storageCode: string };
-

@@ -13,6 +13,10 @@ export type Workspace = {
 
 export type ResolvedWorkspace =
   | { readonly kind: "resolved"; readonly path: string }
-  | { readonly kind: "refused"; readonly code: "workspace_not_allowed" | "workspace_failed"; readonly reason: WorkspaceReason };
+  | {
+      readonly kind: "refused";
+      readonly code: "workspace_not_allowed" | "workspace_failed";
+      readonly reason: WorkspaceReason;
+    };
 
 export type WorkspaceReason = "outside_roots" | "missing" | "not_a_directory" | "choose_one" | "no_root";

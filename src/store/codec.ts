@@ -124,19 +124,20 @@ export function wrap(version: number, record: unknown): string {
 /** What is wrong with a task, or null. */
 function flawOfTask(task: unknown): string | null {
   if (!isRecord(task)) return "not an object";
-  const handle = task["handle"];
-  if (!isRecord(handle)) return "handle";
-  const { taskId, childThreadId, nodeId } = handle;
-  const id = isText(taskId) ? parseId(taskId) : null;
-  if (id?.kind !== "task" || id.taskId !== taskId) return "taskId";
-  if (!isText(childThreadId) || parseId(childThreadId).kind !== "thread") return "childThreadId";
-  if (nodeId !== nodeIdOf(id.taskId)) return "nodeId";
-  if (!Number.isInteger(task["version"])) return "version";
-  const { state, origin } = task;
+  const { handle, origin, spec, state, version } = task;
+  if (!isHandle(handle)) return "handle";
+  if (!Number.isInteger(version)) return "version";
   if (!isRecord(origin) || !isText(origin["caller"])) return "origin";
   if (!isRecord(state) || !isText(state["kind"]) || !Object.hasOwn(STATE_KINDS, state["kind"])) return "state";
-  if (!isRecord(task["spec"])) return "spec";
-  return null;
+  return isRecord(spec) ? null : "spec";
+}
+
+function isHandle(handle: unknown): boolean {
+  if (!isRecord(handle)) return false;
+  const { taskId, childThreadId, nodeId } = handle;
+  if (!isText(taskId) || !isText(childThreadId) || parseId(childThreadId).kind !== "thread") return false;
+  const id = parseId(taskId);
+  return id.kind === "task" && id.taskId === taskId && nodeId === nodeIdOf(id.taskId);
 }
 
 // Records instead of lists, so that the compiler asks for a new kind here.

@@ -8,13 +8,14 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
 import type { Log } from "../ports/log.ts";
+import { messageOf } from "./storage-trouble.ts";
 
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
 const FOR_OTHERS = 0o077;
 const FOR_EVERYBODY_TO_WRITE = 0o002;
 
-/** Null if the directory is ready, else why it is not (`code`: the system's error code). Throws nothing else. */
+/** Null if the directory is ready, else why it is not (`code`: the system's error code). */
 export function prepareDirectory(dataDir: string, log: Log): { readonly code: string; readonly detail: string } | null {
   try {
     const isNew = !existsSync(dataDir);
@@ -29,7 +30,9 @@ export function prepareDirectory(dataDir: string, log: Log): { readonly code: st
       log.warn("data_dir_of_other_owner", { dataDir, mode: (mode & 0o777).toString(8) });
     return null;
   } catch (error) {
-    return { code: codeOf(error), detail: error instanceof Error ? error.message : String(error) };
+    const code = codeOf(error);
+    if (code === "") throw error;
+    return { code, detail: messageOf(error) };
   }
 }
 
@@ -44,5 +47,6 @@ export function prepareFile(path: string): void {
 
 /** The system's error code of a failed call (`ENOSPC`, `EACCES`, …), or "" if it has none. */
 export function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+  if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return "";
+  return /^E[A-Z0-9]+$/.test(error.code) ? error.code : "";
 }

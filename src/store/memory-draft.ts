@@ -2,6 +2,7 @@
  * What one work has written and nobody else sees yet.
  *
  * Invariant: until `commit` the tables are as they were; a draft that is dropped has done nothing.
+ * Invariant: a work that goes on using its transaction after it has ended is refused, as it is by a real store.
  */
 
 import { assert } from "../core/assert.ts";
@@ -10,12 +11,17 @@ import type { TaskEvent } from "../core/event.ts";
 import type { TaskId } from "../core/ids.ts";
 import type { Task } from "../core/task.ts";
 import { overlaps } from "../core/workspace-claim.ts";
-import type { Claim, Load, LoadQuery, StoreWriter, TaskChange } from "../ports/store.ts";
+import type { Claim, Load, LoadQuery, Receipt, StoreWriter, TaskChange } from "../ports/store.ts";
 import { frozen, receiptKeyOf, type StoredReceipt, settlementKey, type Tables } from "./memory-tables.ts";
-import { isOpen, isUnread, needsLook, settledAtMs } from "./task-flags.ts";
+import { isOpen as isTaskOpen, isUnread, needsLook, settledAtMs } from "./task-flags.ts";
 import { pageSize } from "./task-list.ts";
 
-export type Draft = { readonly tx: StoreWriter; commit(): void };
+export type Draft = {
+  readonly tx: StoreWriter;
+  /** Ends the draft: later calls on `tx` are refused. */
+  end(): void;
+  commit(): void;
+};
 
 /** Null in a map: taken away. */
 type Changes = {
@@ -36,38 +42,48 @@ export function createDraft(tables: Tables): Draft {
     claims: new Map(),
     shown: [],
   };
+  let isOpen = true;
   const taskOf = (taskId: TaskId): Task | null => seen(tables.tasks, changes.tasks, taskId);
+  const within = <Args extends readonly unknown[], Result>(call: (...args: Args) => Result) => {
+    return async (...args: Args): Promise<Result> => {
+      assert(isOpen, "a transaction is not used after its work has ended");
+      return call(...args);
+    };
+  };
   return {
     tx: {
-      task: async (taskId) => taskOf(taskId),
-      receipt: async (key) => seen(tables.receipts, changes.receipts, receiptKeyOf(key))?.receipt ?? null,
-      async putReceipt(receipt) {
-        const key = receiptKeyOf(receipt);
-        assert(seen(tables.receipts, changes.receipts, key) === null, "a key has one receipt");
-        changes.receipts.set(key, { receipt: frozen(receipt), settledMs: null });
-      },
-      append: async (change) => append(changes, taskOf(change.task.handle.taskId), change),
-      claimHolder: async (path, caller) => {
+      task: within(taskOf),
+      receipt: within((key) => seen(tables.receipts, changes.receipts, receiptKeyOf(key))?.receipt ?? null),
+      putReceipt: within((receipt) => putReceipt(tables, changes, receipt)),
+      append: within((change) => append(changes, taskOf(change.task.handle.taskId), change)),
+      claimHolder: within((path, caller) => {
         const claims = merged(tables.claims, changes.claims).filter((claim) => overlaps(claim.path, path));
         return holderOf(claims, caller, taskOf);
-      },
-      async putClaim(claim) {
+      }),
+      putClaim: within((claim) => {
         assert(taskOf(claim.taskId) !== null, "a claim belongs to a task");
         changes.claims.set(claim.taskId, frozen(claim));
-      },
-      hasClaim: async (taskId) => seen(tables.claims, changes.claims, taskId) !== null,
-      async dropClaim(taskId) {
-        changes.claims.set(taskId, null);
-      },
-      load: async (query) => load(merged(tables.tasks, changes.tasks), query),
-      async countShown(shown) {
+      }),
+      hasClaim: within((taskId) => seen(tables.claims, changes.claims, taskId) !== null),
+      dropClaim: within((taskId) => void changes.claims.set(taskId, null)),
+      load: within((query) => load(merged(tables.tasks, changes.tasks), query)),
+      countShown: within((shown) => {
         for (const { taskId, settlement } of shown) changes.shown.push(settlementKey(taskId, settlement));
-      },
-      purge: async (taskId) => purge(tables, changes, taskOf(taskId)),
-      forgetReceipts: async (settledBeforeMs, limit) => forgetReceipts(tables, changes, settledBeforeMs, limit),
+      }),
+      purge: within((taskId) => purge(tables, changes, taskOf(taskId))),
+      forgetReceipts: within((settledBeforeMs, limit) => forgetReceipts(tables, changes, settledBeforeMs, limit)),
+    },
+    end() {
+      isOpen = false;
     },
     commit: () => commit(tables, changes),
   };
+}
+
+function putReceipt(tables: Tables, changes: Changes, receipt: Receipt): void {
+  const key = receiptKeyOf(receipt);
+  assert(seen(tables.receipts, changes.receipts, key) === null, "a key has one receipt");
+  changes.receipts.set(key, { receipt: frozen(receipt), settledMs: null });
 }
 
 function append(changes: Changes, current: Task | null, change: TaskChange): boolean {
@@ -93,7 +109,7 @@ function holderOf(claims: Claim[], caller: string, taskOf: (taskId: TaskId) => T
 function load(tasks: readonly Task[], query: LoadQuery): Load {
   const { caller, rootTaskId, sinceMs } = query;
   return {
-    openTasks: tasks.filter(isOpen).length,
+    openTasks: tasks.filter(isTaskOpen).length,
     tasksInTree: tasks.filter(({ origin }) => origin.parentTaskId !== null && origin.rootTaskId === rootTaskId).length,
     delegationsSince: tasks.filter((task) => task.origin.caller === caller && task.createdAtMs >= sinceMs).length,
   };

@@ -70,7 +70,7 @@ function open(tables: Tables, faults: Faults | null): MemoryStore {
 
   const perform = async <T>(work: (tx: StoreWriter) => Promise<T>): Promise<T> => {
     const draft = createDraft(tables);
-    const result = await work(draft.tx);
+    const result = await work(draft.tx).finally(draft.end);
     if (ended?.code !== "crashed") await commit(draft);
     return result;
   };
@@ -82,11 +82,7 @@ function open(tables: Tables, faults: Faults | null): MemoryStore {
         unsettled.add(reject);
         const run = async (): Promise<void> => {
           if (ended?.code === "crashed") return;
-          try {
-            resolve(await perform(work));
-          } catch (error) {
-            reject(error);
-          }
+          await perform(work).then(resolve, reject);
           unsettled.delete(reject);
         };
         turn = turn.then(run);

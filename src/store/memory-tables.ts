@@ -54,17 +54,22 @@ export function listTasks(tables: Tables, query: TaskQuery): TaskPage {
 }
 
 function isAsked(task: Task, query: TaskQuery): boolean {
+  const { caller, conversation, parentTaskId } = task.origin;
   const { taskId } = task.handle;
+  if (query.open && !isOpen(task)) return false;
+  if (query.unread && !isUnread(task)) return false;
+  if (query.idPrefix !== null && !taskId.startsWith(query.idPrefix)) return false;
+  if (query.before !== null && taskId >= query.before) return false;
   return (
-    (query.caller === null || task.origin.caller === query.caller) &&
-    (!query.open || isOpen(task)) &&
-    (!query.unread || isUnread(task)) &&
-    (query.conversation === null || task.origin.conversation === query.conversation) &&
-    (query.status === null || statusOf(task) === query.status) &&
-    (query.parentTaskId === null || task.origin.parentTaskId === query.parentTaskId) &&
-    (query.idPrefix === null || taskId.startsWith(query.idPrefix)) &&
-    (query.before === null || taskId < query.before)
+    isOrAny(query.caller, caller) &&
+    isOrAny(query.conversation, conversation) &&
+    isOrAny(query.parentTaskId, parentTaskId) &&
+    isOrAny(query.status, statusOf(task))
   );
+}
+
+function isOrAny<Value>(asked: Value | null, actual: Value): boolean {
+  return asked === null || asked === actual;
 }
 
 /** Oldest settlement first. */

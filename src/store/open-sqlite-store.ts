@@ -25,7 +25,7 @@ import type { Schema } from "./schema.ts";
 import { createSqlStore } from "./sql-store.ts";
 import { BUSY_TIMEOUT_MS, openReader, openWriter, storageCodeOf } from "./sqlite.ts";
 import { createStatements } from "./statements.ts";
-import { messageOf } from "./storage-trouble.ts";
+import { isStorageTrouble, messageOf } from "./storage-trouble.ts";
 
 /** The database in the data directory; SQLite puts `-wal` and `-shm` beside it, with the same rights. */
 export const STORE_FILE = "delegate.sqlite";
@@ -186,10 +186,13 @@ async function signIn(
   });
 }
 
+/** What a failed opening means. An error that is neither the storage's nor the system's is a defect and goes on. */
 function refusalOf(error: unknown, path: string): StoreRefusal {
-  const storageCode = storageCodeOf(error);
+  const storageCode = isStorageTrouble(error) ? error.storageCode : storageCodeOf(error);
   if (storageCode === "corrupt") return { kind: "refused", reason: "corrupt", path, detail: messageOf(error) };
-  return unwritable(path, storageCode ?? codeOf(error), messageOf(error));
+  const code = storageCode ?? codeOf(error);
+  if (code === "") throw error;
+  return unwritable(path, code, messageOf(error));
 }
 
 function unwritable(path: string, code: string, detail: string): StoreRefusal {

@@ -15,6 +15,9 @@ export type Prepared<Args extends Arguments, Row> = {
   run(db: Kysely<Schema>, args: Args): Promise<QueryResult<Row>>;
 };
 
+/** Kept variants of a query whose shape varies; beyond, a variant is built each time. */
+const VARIANTS_MAX = 128;
+
 /**
  * Builds a query from sample arguments and keeps its text. `samples` must differ from each other and from every constant
  * in the query, so that the place of each can be found again.
@@ -29,6 +32,25 @@ export function prepare<Args extends Arguments, Row>(
     sql: compiled.sql,
     run: (db, args) => db.executeQuery({ ...compiled, parameters: names.map((name) => args[name]) }),
   };
+}
+
+/** Queries of one family, each variant built when it is first asked for. */
+export function prepareVariants<Args extends Arguments, Row>(
+  build: (variant: string) => Prepared<Args, Row>,
+): (variant: string) => Prepared<Args, Row> {
+  const built = new Map<string, Prepared<Args, Row>>();
+  return (variant) => {
+    const kept = built.get(variant);
+    if (kept !== undefined) return kept;
+    const query = build(variant);
+    if (built.size < VARIANTS_MAX) built.set(variant, query);
+    return query;
+  };
+}
+
+/** Values of a list as named arguments, for `prepare`. */
+export function numbered(values: readonly string[]): Record<string, string> {
+  return Object.fromEntries(values.map((value, index) => [`item ${index}`, value]));
 }
 
 function nameOf(value: unknown, samples: Arguments, sql: string): string {

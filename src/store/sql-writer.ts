@@ -11,11 +11,11 @@ import type { Kysely } from "kysely";
 import { assert } from "../core/assert.ts";
 import type { Task } from "../core/task.ts";
 import type { ReceiptKey, StoreWriter, TaskChange } from "../ports/store.ts";
+import { findHolder } from "./claims.ts";
 import { encodeEvent, encodeReceipt } from "./codec.ts";
 import { readReceipt, readTask, taskColumns } from "./records.ts";
 import type { Schema, TaskColumns } from "./schema.ts";
 import type { Statements } from "./statements.ts";
-import { below, claimAbove, holderOf } from "./task-list.ts";
 
 /** A writer on one open transaction. */
 export function createSqlWriter(trx: Kysely<Schema>, statements: Statements): StoreWriter {
@@ -32,11 +32,7 @@ export function createSqlWriter(trx: Kysely<Schema>, statements: Statements): St
       await statements.insertReceipt.run(trx, encodeReceipt(receipt));
     },
     append: (change) => append(trx, statements, change),
-    async claimHolder(path, caller) {
-      const [above] = await claimAbove(trx, path).execute();
-      const { rows } = await statements.claimBelow.run(trx, below(path));
-      return holderOf([above, rows[0]], caller);
-    },
+    claimHolder: (path, caller) => findHolder(statements.claims, trx, { path, caller }),
     async putClaim(claim) {
       const { taskId, caller, path, sinceMs } = claim;
       await statements.putClaim.run(trx, { task_id: taskId, caller, path, since_ms: sinceMs });
@@ -52,9 +48,9 @@ export function createSqlWriter(trx: Kysely<Schema>, statements: Statements): St
       const { rows } = await statements.load.run(trx, { caller, rootId: rootTaskId ?? "", sinceMs });
       const [counts] = rows;
       return {
-        openTasks: Number(counts?.open_tasks ?? 0),
-        tasksInTree: Number(counts?.tasks_in_tree ?? 0),
-        delegationsSince: Number(counts?.delegations_since ?? 0),
+        openTasks: counts?.open_tasks ?? 0,
+        tasksInTree: counts?.tasks_in_tree ?? 0,
+        delegationsSince: counts?.delegations_since ?? 0,
       };
     },
     async countShown(shown) {

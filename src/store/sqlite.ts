@@ -21,7 +21,7 @@ import {
   type SqliteStatement,
 } from "kysely";
 import type { Schema } from "./schema.ts";
-import type { StorageCode } from "./storage-trouble.ts";
+import { type StorageCode, storageTrouble } from "./storage-trouble.ts";
 
 /** Kept statements; more than the store has, lists by filter included. */
 const STATEMENTS_MAX = 256;
@@ -42,6 +42,8 @@ export function openWriter(path: string, pagesMax: number | null): Kysely<Schema
     set(database, "fullfsync", "on", 1);
     set(database, "checkpoint_fullfsync", "on", 1);
     set(database, "journal_size_limit", String(WAL_BYTES_KEPT), WAL_BYTES_KEPT);
+    // Savepoints keep the pages that they might have to bring back: in memory, not in a temporary file.
+    set(database, "temp_store", "memory", 2);
     set(database, "cache_size", String(-CACHE_KIB), -CACHE_KIB);
     if (pagesMax !== null) database.exec(`pragma max_page_count = ${pagesMax}`);
     return new Kysely<Schema>({ dialect: createDialect(database, { manyAtOnce: false }) });
@@ -64,7 +66,8 @@ function set(database: DatabaseSync, name: string, value: string, expected: stri
   database.exec(`pragma ${name} = ${value}`);
   const row = database.prepare(`pragma ${name}`).get();
   const actual = row === undefined ? undefined : Object.values(row)[0];
-  if (actual !== expected) throw new Error(`sqlite does not take ${name}=${value}: it is ${String(actual)}`);
+  if (actual !== expected)
+    throw storageTrouble("not_durable", `${name}=${value} is refused; it stays ${String(actual)}`);
 }
 
 function createDialect(database: DatabaseSync, options: { readonly manyAtOnce: boolean }): Dialect {
@@ -86,6 +89,10 @@ function createAdapter(manyAtOnce: boolean): SqliteAdapter {
 
 const BEGIN = CompiledQuery.raw("begin immediate");
 const ROLLBACK = CompiledQuery.raw("rollback");
+/** The one savepoint there is: works do not nest. */
+const SAVEPOINT = CompiledQuery.raw("savepoint work");
+const ROLLBACK_TO_SAVEPOINT = CompiledQuery.raw("rollback to work");
+const RELEASE_SAVEPOINT = CompiledQuery.raw("release work");
 
 function createDriver(database: DatabaseSync): SqliteDriver {
   const driver = new SqliteDriver({ database: withStatementCache(database) });
@@ -95,6 +102,15 @@ function createDriver(database: DatabaseSync): SqliteDriver {
   driver.rollbackTransaction = async (connection) => {
     // SQLite itself may have ended the transaction already, for instance on a full disk.
     if (database.isTransaction) await connection.executeQuery(ROLLBACK);
+  };
+  driver.savepoint = async (connection) => {
+    await connection.executeQuery(SAVEPOINT);
+  };
+  driver.rollbackToSavepoint = async (connection) => {
+    await connection.executeQuery(ROLLBACK_TO_SAVEPOINT);
+  };
+  driver.releaseSavepoint = async (connection) => {
+    await connection.executeQuery(RELEASE_SAVEPOINT);
   };
   return driver;
 }

@@ -1,19 +1,30 @@
 /**
- * Every fixed query of the store, by name. Queries with a variable shape (lists) are in `task-list`.
+ * Every fixed query of the store, by name. Families of queries are in `task-list` and `claims`.
  *
  * Invariant: what runs for each request is found by an index and takes the same time with 100,000 finished tasks as with
  * none (a test asks the query planner).
  */
 
 import { type Kysely, sql } from "kysely";
+import { createClaimQueries } from "./claims.ts";
 import { prepare } from "./prepared.ts";
 import type { Schema } from "./schema.ts";
+import { createListQueries, createTasksByIds } from "./task-list.ts";
 
 export type Statements = ReturnType<typeof createStatements>;
 
 /** `db` only compiles here; each statement is run on whatever connection or transaction it is given. */
 export function createStatements(db: Kysely<Schema>) {
-  return { ...taskStatements(db), ...belongings(db), ...receiptStatements(db), ...announcements(db), ...meta(db) };
+  return {
+    ...taskStatements(db),
+    ...belongings(db),
+    ...receiptStatements(db),
+    ...announcements(db),
+    ...meta(db),
+    claims: createClaimQueries(db),
+    lists: createListQueries(db),
+    tasksByIds: createTasksByIds(db),
+  };
 }
 
 function taskStatements(db: Kysely<Schema>) {
@@ -138,21 +149,7 @@ function belongings(db: Kysely<Schema>) {
       db.selectFrom("claims").select("since_ms").where("task_id", "=", taskId),
     ),
     dropClaim: prepare({ taskId: "a" }, ({ taskId }) => db.deleteFrom("claims").where("task_id", "=", taskId)),
-    claimBelow: prepare({ from: "a", to: "b" }, ({ from, to }) =>
-      claimHolders(db).where("claims.path", ">=", from).where("claims.path", "<", to),
-    ),
   };
-}
-
-/** Claims with the thread of their task, oldest first. */
-export function claimHolders(db: Kysely<Schema>) {
-  return db
-    .selectFrom("claims")
-    .innerJoin("tasks", "tasks.task_id", "claims.task_id")
-    .select(["claims.task_id", "claims.caller", "claims.since_ms", "tasks.thread_id"])
-    .orderBy("claims.since_ms")
-    .orderBy("claims.task_id")
-    .limit(sql.lit(1));
 }
 
 function receiptStatements(db: Kysely<Schema>) {

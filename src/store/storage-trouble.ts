@@ -25,6 +25,8 @@ export type StorageCode =
   /** A record of a form that this version does not know; nothing is guessed. */
   | "unknown_version"
   | "malformed_record"
+  /** The database does not take a setting that a durable commit needs. */
+  | "not_durable"
   /** A commit failed in a way that has no name of its own. */
   | "commit_failed";
 

@@ -28,8 +28,6 @@ export type ProxyConnection = {
   halfClose(): void;
   /** Passes nothing on from now on, both sides stay open. */
   blackHole(): void;
-  /** True if this text has come down. */
-  carried(text: string): boolean;
   isOpen(): boolean;
 };
 
@@ -43,20 +41,27 @@ export type TcpFaultProxy = AsyncDisposable & {
   retarget(port: number): void;
   /** Every connection so far, oldest first. */
   readonly connections: readonly ProxyConnection[];
-  /** Cuts the open connections over which an event stream is coming down; how many there were. */
-  cutStreams(): number;
+  /** The next connection over which an event stream starts to come down and that has not been taken yet. */
+  streamStarted(): Promise<ProxyConnection>;
 };
 
-/** Enough of what came down to recognise the head of an answer. */
-const REMEMBERED_CHARACTERS = 16_384;
+/** The head of an answer that is an event stream; it is sent in one piece with the first event. */
+const STREAM_HEAD = "content-type: text/event-stream";
 
 export async function startTcpFaultProxy(targetPort: number): Promise<TcpFaultProxy> {
   const connections: ProxyConnection[] = [];
+  const streams: ProxyConnection[] = [];
+  const takers: ((connection: ProxyConnection) => void)[] = [];
   let fault: TcpFault = { kind: "none" };
   let target = targetPort;
+  const streamBegan = (connection: ProxyConnection): void => {
+    const taker = takers.shift();
+    if (taker === undefined) streams.push(connection);
+    else taker(connection);
+  };
   const server = net.createServer((client) => {
     if (fault.kind === "refuse") client.resetAndDestroy();
-    else connections.push(relay(client, net.connect(target, "127.0.0.1"), fault));
+    else connections.push(relay(client, net.connect(target, "127.0.0.1"), fault, streamBegan));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();
@@ -75,10 +80,12 @@ export async function startTcpFaultProxy(targetPort: number): Promise<TcpFaultPr
     retarget(port) {
       target = port;
     },
-    cutStreams() {
-      const streams = connections.filter((connection) => connection.isOpen() && connection.carried("text/event-stream"));
-      for (const stream of streams) stream.cut();
-      return streams.length;
+    streamStarted() {
+      const first = streams.shift();
+      if (first !== undefined) return Promise.resolve(first);
+      const { promise, resolve } = Promise.withResolvers<ProxyConnection>();
+      takers.push(resolve);
+      return promise;
     },
     async [Symbol.asyncDispose]() {
       for (const connection of connections) connection.cut();
@@ -87,10 +94,14 @@ export async function startTcpFaultProxy(targetPort: number): Promise<TcpFaultPr
   };
 }
 
-function relay(client: net.Socket, upstream: net.Socket, fault: TcpFault): ProxyConnection {
+function relay(
+  client: net.Socket,
+  upstream: net.Socket,
+  fault: TcpFault,
+  streamBegan: (connection: ProxyConnection) => void,
+): ProxyConnection {
   let swallowing = fault.kind === "black_hole";
   let bytesDown = 0;
-  let seenDown = "";
   let idle: NodeJS.Timeout | undefined;
 
   const cut = (): void => {
@@ -106,11 +117,11 @@ function relay(client: net.Socket, upstream: net.Socket, fault: TcpFault): Proxy
   const down = (chunk: Buffer): void => {
     if (swallowing || client.destroyed) return;
     moved();
-    seenDown = (seenDown + chunk.toString("latin1")).slice(-REMEMBERED_CHARACTERS);
     const left = fault.kind === "cut_after" ? fault.bytesDown - bytesDown : chunk.length;
     bytesDown += chunk.length;
     if (left >= chunk.length) client.write(chunk);
     else client.write(chunk.subarray(0, Math.max(0, left)), cut);
+    if (chunk.toString("latin1").toLowerCase().includes(STREAM_HEAD)) streamBegan(connection);
   };
 
   client.on("data", (chunk) => {
@@ -129,7 +140,7 @@ function relay(client: net.Socket, upstream: net.Socket, fault: TcpFault): Proxy
   for (const socket of [client, upstream]) socket.on("error", () => socket.destroy());
   moved();
 
-  return {
+  const connection: ProxyConnection = {
     cut,
     halfClose() {
       client.end();
@@ -138,7 +149,7 @@ function relay(client: net.Socket, upstream: net.Socket, fault: TcpFault): Proxy
     blackHole() {
       swallowing = true;
     },
-    carried: (text) => seenDown.includes(text),
     isOpen: () => !client.destroyed && !upstream.destroyed,
   };
+  return connection;
 }

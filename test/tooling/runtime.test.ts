@@ -10,7 +10,13 @@ import { ROOT, runNode, scratch } from "./scratch.ts";
 
 const manifest = json("package.json");
 const lock = json("package-lock.json");
-const packages: Record<string, { version?: string; resolved?: string }> = lock.packages;
+type Locked = {
+  readonly version?: string;
+  readonly resolved?: string;
+  readonly dependencies?: Record<string, string>;
+  readonly optionalDependencies?: Record<string, string>;
+};
+const packages: Record<string, Locked> = lock.packages;
 
 describe("the running Node", () => {
   it("is new enough for the daemon", () => {
@@ -33,6 +39,17 @@ describe("the dependencies", () => {
     expect(pins.length).toBeGreaterThan(20);
     expect(pins.filter(([, pin]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(pin))).toEqual([]);
     expect(pins.filter(([name, pin]) => packages[`node_modules/${name}`]?.version !== pin)).toEqual([]);
+  });
+
+  it("are all in the lock file, optional ones too, or a clean install would be refused", () => {
+    const locked = new Set(
+      Object.keys(packages).map((key) => key.slice(key.lastIndexOf("node_modules/") + "node_modules/".length)),
+    );
+    const wanted = Object.values(packages).flatMap((entry) =>
+      Object.keys({ ...entry.dependencies, ...entry.optionalDependencies }),
+    );
+    expect(wanted.length).toBeGreaterThan(300);
+    expect([...new Set(wanted)].filter((name) => !locked.has(name))).toEqual([]);
   });
 
   it("come from whatever registry the user has: the lock file names no host", () => {

@@ -22,7 +22,7 @@ const SOUND: Record<string, string> = {
   "src/core/plan.ts": 'import { task } from "./task.ts";\nexport const plan = task;\n',
   "src/ports/store.ts": 'import type { Task } from "../core/task.ts";\nexport type Store = { get(): Task };\n',
   "src/store/sql-store.ts":
-    'import { readFileSync } from "node:fs";\nimport { value } from "kysely";\nimport type { Store } from "../ports/store.ts";\nexport const store: [Store?] = [];\nexport const used = [readFileSync, value];\n',
+    'import { readFileSync } from "node:fs";\nimport { value } from "kysely";\nimport "kysely/deep";\nimport type { Store } from "../ports/store.ts";\nexport const store: [Store?] = [];\nexport const used = [readFileSync, value];\n',
   "src/config/schema.ts": 'import { value } from "zod";\nexport const schema = value;\n',
   "src/main.ts": 'import "./store/sql-store.ts";\nimport "./config/schema.ts";\nimport "kysely";\n',
   "src/cli/run.ts": 'import "../main.ts";\nimport "../config/schema.ts";\n',
@@ -98,14 +98,10 @@ function walls(cwd: string): ReturnType<typeof runNode> {
 }
 
 function fakePackage(name: string): Record<string, string> {
+  const exports = { ".": "./dist/index.js", "./deep": { types: "./dist/index.d.ts", import: "./dist/index.js" } };
   return {
-    [`node_modules/${name}/package.json`]: JSON.stringify({
-      name,
-      version: "1.0.0",
-      main: "index.js",
-      types: "index.d.ts",
-    }),
-    [`node_modules/${name}/index.js`]: "exports.value = 1;\n",
-    [`node_modules/${name}/index.d.ts`]: "export type Value = 1;\nexport const value: Value;\n",
+    [`node_modules/${name}/package.json`]: JSON.stringify({ name, version: "1.0.0", exports }),
+    [`node_modules/${name}/dist/index.js`]: "exports.value = 1;\n",
+    [`node_modules/${name}/dist/index.d.ts`]: "export type Value = 1;\nexport const value: Value;\n",
   };
 }

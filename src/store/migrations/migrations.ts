@@ -27,6 +27,7 @@ export async function migrateToNewest<Tables>(db: Kysely<Tables>): Promise<reado
     migrationLockTableName: "schema_migration_lock",
   });
   const { error, results } = await migrator.migrateToLatest();
-  if (error !== undefined) throw error instanceof Error ? error : new Error(`migration failed: ${String(error)}`);
+  if (error instanceof Error) throw error;
+  if (error !== undefined) throw new Error("migration failed", { cause: error });
   return (results ?? []).map((result) => result.migrationName);
 }

@@ -1,5 +1,5 @@
 /**
- * What an operator has set, as the engine needs it. Built by `main` from the configuration.
+ * What an operator has set, as the engine needs it.
  */
 
 import type { OnLoss, Permission } from "../core/task.ts";

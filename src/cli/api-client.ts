@@ -1,0 +1,146 @@
+/**
+ * The daemon's REST surface, as seen by the command line.
+ *
+ * Invariant: nothing is sent twice by itself; who repeats a call, and with which key, is the command's business.
+ * Invariant: every answer is bounded in size and time. A wait may be held for as long as the daemon ever holds one.
+ */
+
+import { Agent, request } from "undici";
+import { LIMITS } from "../core/limits.ts";
+import { type Answer, answerSchema, readProblem } from "./answer.ts";
+import { EXIT, exitCodeOfRefusal } from "./exit-codes.ts";
+import type { Failure } from "./failure.ts";
+import type { DaemonAddress } from "./find-daemon.ts";
+
+export type Reply = { readonly kind: "answer"; readonly answer: Answer } | Failure;
+
+export type ApiClient = AsyncDisposable & {
+  get(path: string, query: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<Reply>;
+  post(path: string, body: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<Reply>;
+};
+
+/** Longest time that one call is held by the daemon. */
+export const SLICE_MAX_MS = LIMITS.sliceMaxMs;
+
+const MARGIN_MS = 30_000;
+const CONNECT_MS = 5_000;
+const BODY_BYTES_MAX = 16 * 1024 * 1024;
+
+export function createApiClient(address: DaemonAddress, version: string): ApiClient {
+  const agent = new Agent({
+    connect: { timeout: CONNECT_MS },
+    headersTimeout: SLICE_MAX_MS + MARGIN_MS,
+    bodyTimeout: SLICE_MAX_MS + MARGIN_MS,
+    maxResponseSize: BODY_BYTES_MAX,
+    connections: 4,
+  });
+  const headers = {
+    accept: "application/json",
+    "user-agent": `delegate-mcp-cli/${version}`,
+    ...(address.token === null ? {} : { authorization: `Bearer ${address.token}` }),
+  };
+
+  const call = async (method: "GET" | "POST", path: string, body: string | null, signal?: AbortSignal): Promise<Reply> => {
+    try {
+      const response = await request(`${address.base}${path}`, {
+        method,
+        dispatcher: agent,
+        headers: body === null ? headers : { ...headers, "content-type": "application/json" },
+        body,
+        signal: signal ?? null,
+      });
+      return replyOf(response.statusCode, jsonOf(await response.body.text()), address);
+    } catch (error) {
+      return unreachable(address, error);
+    }
+  };
+
+  return {
+    get: (path, query, signal) => call("GET", `${path}${queryOf(query)}`, null, signal),
+    post: (path, body, signal) => call("POST", path, JSON.stringify(body), signal),
+    [Symbol.asyncDispose]: () => agent.destroy(),
+  };
+}
+
+/** An answer of the daemon, or why there is none. An answer that refuses is an answer. */
+function replyOf(status: number, body: unknown, address: DaemonAddress): Reply {
+  const answer = answerSchema.safeParse(body);
+  if (answer.success) return { kind: "answer", answer: answer.data };
+  const problem = readProblem(body);
+  if (problem === null) return noDaemon(status, address);
+  return {
+    kind: "failure",
+    code: problem.code,
+    exitCode: exitCodeOfHttp(status, problem.code),
+    what: `${problem.message}.`.replace(/([.!?])\.$/, "$1"),
+    why: status === 401 && address.token === null ? "No token was found to show: neither DELEGATE_MCP_TOKEN nor a token file." : null,
+    fix: problem.change,
+  };
+}
+
+function exitCodeOfHttp(status: number, code: string): number {
+  if (status === 401 || status === 403) return EXIT.auth;
+  if (status === 404) return EXIT.notFound;
+  if (status === 409) return EXIT.conflict;
+  if (status === 429) return EXIT.busy;
+  if (status >= 500) return EXIT.unreachable;
+  return status >= 400 ? EXIT.usage : exitCodeOfRefusal(code);
+}
+
+function noDaemon(status: number, address: DaemonAddress): Failure {
+  return {
+    kind: "failure",
+    code: "not_a_daemon",
+    exitCode: EXIT.unreachable,
+    what: `What answers at ${address.base} is not delegate-mcp.`,
+    why: `It answered with HTTP ${status} and no answer of ours.`,
+    fix: "Check --url or DELEGATE_MCP_URL, and whatever stands between.",
+  };
+}
+
+function unreachable(address: DaemonAddress, error: unknown): Failure {
+  return {
+    kind: "failure",
+    code: "unreachable",
+    exitCode: EXIT.unreachable,
+    what: `The daemon cannot be reached at ${address.base}.`,
+    why: reasonOf(error),
+    fix: "Tasks are not lost by that. Start it again: delegate-mcp serve, or check --url.",
+    cause: error,
+  };
+}
+
+function reasonOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  switch (code) {
+    case "ECONNREFUSED":
+      return "Nothing listens there.";
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return "That host name is not known.";
+    case "ECONNRESET":
+    case "UND_ERR_SOCKET":
+      return "The connection broke before the answer.";
+    case "UND_ERR_CONNECT_TIMEOUT":
+    case "UND_ERR_HEADERS_TIMEOUT":
+    case "UND_ERR_BODY_TIMEOUT":
+      return "It did not answer in time.";
+    case "UND_ERR_RES_EXCEEDED_MAX_SIZE":
+      return "Its answer is larger than any answer of ours.";
+    default:
+      return `The connection failed (${code === "" ? String(error) : code}).`;
+  }
+}
+
+function queryOf(query: Readonly<Record<string, string>>): string {
+  const text = new URLSearchParams(query).toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

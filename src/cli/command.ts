@@ -1,0 +1,94 @@
+/**
+ * What every command that talks to the daemon needs: the process, the options, and a connection that ends with it.
+ */
+
+import { parseId } from "../core/ids.ts";
+import { type ApiClient, createApiClient } from "./api-client.ts";
+import type { Answer } from "./answer.ts";
+import { EXIT, exitCodeOfRefusal } from "./exit-codes.ts";
+import { type Failure, fail, type GlobalOptions } from "./failure.ts";
+import { findDaemon } from "./find-daemon.ts";
+import type { Io } from "./io.ts";
+import { line, printJson } from "./print.ts";
+
+export type Command = { readonly io: Io; readonly options: GlobalOptions; readonly version: string };
+
+/** Runs `work` with a client of the daemon; says why if there is no daemon. Returns the exit code. */
+export async function withDaemon(command: Command, work: (api: ApiClient) => Promise<number>): Promise<number> {
+  const address = findDaemon(command.io, command.options);
+  if (address.kind === "failure") return fail(command.io, command.options, address);
+  await using api = createApiClient(address, command.version);
+  return await work(api);
+}
+
+/** The task that a text names: by one of its ids, or by the beginning of one that only it has. */
+export async function lookUp(
+  api: ApiClient,
+  named: string,
+  signal?: AbortSignal,
+): Promise<{ readonly kind: "task"; readonly taskId: string; readonly answer: Answer } | Failure | Refused> {
+  const reply = await api.get(`/api/tasks/${encodeURIComponent(named)}`, {}, signal);
+  if (reply.kind === "failure") return reply;
+  const { answer } = reply;
+  if (answer.error !== undefined || answer.taskId === undefined) return { kind: "refused", answer };
+  return { kind: "task", taskId: answer.taskId, answer };
+}
+
+/** The full id of a named task; asks the daemon only where it is not written in full. */
+export async function resolveTask(
+  api: ApiClient,
+  named: string,
+): Promise<{ readonly kind: "task"; readonly taskId: string } | Failure | Refused> {
+  const parsed = parseId(named);
+  return parsed.kind === "task" ? { kind: "task", taskId: parsed.taskId } : await lookUp(api, named);
+}
+
+/** An answer that refuses. */
+export type Refused = { readonly kind: "refused"; readonly answer: Answer };
+
+/** Shows a refusal (the answer itself in JSON mode), and returns its exit code. */
+export function refuse(command: Command, answer: Answer): number {
+  const code = answer.error?.code ?? "refused";
+  const exitCode = answer.tasks !== undefined && answer.error === undefined ? EXIT.conflict : exitCodeOfRefusal(code);
+  if (command.options.json === true) {
+    printJson(command.io.stdout, answer);
+    return exitCode;
+  }
+  return fail(command.io, command.options, { ...refusalOf(answer, code), exitCode });
+}
+
+function refusalOf(answer: Answer, code: string): Omit<Failure, "exitCode"> {
+  const candidates = (answer.tasks ?? []).map((task) => `${task.taskId ?? ""}  ${task.status ?? ""}  ${line(task.title)}`);
+  return { kind: "failure", code, what: answer.say, why: null, details: candidates, fix: adviceOf(answer, code) };
+}
+
+/** The next step in words of the command line; what the daemon says is meant for models and names its tools. */
+function adviceOf(answer: Answer, code: string): string | null {
+  const related = answer.next?.arguments?.["taskIds"];
+  const other = Array.isArray(related) && typeof related[0] === "string" ? related[0] : null;
+  switch (code) {
+    case "unknown_task":
+    case "unknown_thread":
+      return "See your tasks: delegate-mcp list";
+    case "idempotency_conflict":
+    case "expired_receipt":
+      return "For new work, leave out --key or choose another.";
+    case "duplicate_work":
+    case "workspace_busy":
+      return other === null ? "Wait for the other task, or work in another directory." : `Wait for the other task: delegate-mcp wait ${other}`;
+    case "unknown_agent":
+    case "agent_unavailable":
+      return "See the configured agents: delegate-mcp config show";
+    case "workspace_not_allowed":
+      return "Name a directory below workspaces.roots with --cwd, or have the operator add one.";
+    case "capacity_full":
+    case "tree_limit":
+    case "rate_limit":
+    case "storage_unavailable":
+    case "stopping":
+    case "internal":
+      return "Nothing was started. The same command with the same --key can be sent again.";
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * From the configuration to what the engine is told.
+ */
+
+import path from "node:path";
+
+import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
+import { childEnvironment } from "./child-environment.ts";
+import type { LoadedConfig } from "./load-config.ts";
+import type { AgentConfig } from "./schema.ts";
+
+/** Running time of a task that names no limit of its own. */
+const MAX_ACTIVE_MS = 24 * 60 * 60_000;
+
+export function engineSettings({ config, environment }: LoadedConfig, daemonId: string): EngineSettings {
+  const agents = Object.entries(config.agents).map(
+    ([name, agent]) => [name, agentSettings(agent, environment)] as const,
+  );
+  const named = Object.entries(config.agents).find(([, agent]) => agent.default === true);
+  return {
+    daemonId,
+    limits: config.limits,
+    retry: config.retry,
+    stallAfterMs: config.stall.afterMs,
+    questionDeadlineMs: config.questions.deadlineMs,
+    maxActiveMs: MAX_ACTIVE_MS,
+    permissionsMax: config.permissions.max,
+    guardLeaseMs: config.guard.leaseMs,
+    agents: new Map(agents),
+    defaultAgent: named?.[0] ?? agents[0]?.[0] ?? null,
+    scratchRoot: path.join(config.dataDir, "scratch"),
+  };
+}
+
+function agentSettings(agent: AgentConfig, environment: Readonly<Record<string, string>>): AgentSettings {
+  return {
+    driver: agent.driver,
+    command: agent.command ?? [agent.driver],
+    promptBy: agent.promptBy ?? "stdin",
+    onLoss: agent.onLoss ?? (agent.driver === "command" ? "fail" : "resume"),
+    model: agent.model ?? null,
+    trusted: agent.trusted ?? agent.driver === "command",
+    requireEvidence: agent.requireEvidence ?? "assumed",
+    env: childEnvironment(environment, agent.env ?? []),
+  };
+}

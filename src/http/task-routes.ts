@@ -1,0 +1,146 @@
+/**
+ * `/api`: the tools for people (command line, page). The same calls and the same answers as by MCP.
+ *
+ * Statuses: 200 for answers and refusals, 400 for arguments that do not fit, 403, 404 for unknown ids, 409 for an id
+ * prefix that names several tasks, 503 while stopping or without storage.
+ * Invariant: nothing is decided here; every route is one call of a tool or of the engine.
+ */
+
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from "fastify";
+
+import type { Caller } from "../core/caller.ts";
+import { parseId } from "../core/ids.ts";
+import type { Answer, Engine } from "../ports/engine.ts";
+import { callerOf } from "./auth.ts";
+
+export type AnswerBody = Readonly<Record<string, unknown>>;
+
+export type TaskRouteOptions = {
+  readonly engine: Engine;
+  /** Runs a tool by name as MCP would; `waitMaxMs` bounds how long it may be held. */
+  readonly callTool: (name: string, args: unknown, call: ToolCall) => Promise<AnswerBody>;
+  /** Renders an answer of the engine for `tool`. */
+  readonly render: (answer: Answer, tool: string, caller: Caller) => AnswerBody;
+};
+
+export type ToolCall = { readonly caller: Caller; readonly signal: AbortSignal; readonly waitMaxMs: number };
+
+/** A wait that names no time, and the longest that one request is held. */
+const WAIT_DEFAULT_MS = 25_000;
+const WAIT_MAX_MS = 240_000;
+const MATCHES_SHOWN = 10;
+
+export function createTaskRoutes({ engine, callTool, render }: TaskRouteOptions): FastifyPluginAsync {
+  const run = async (
+    name: string,
+    args: unknown,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<FastifyReply> => {
+    const call = { caller: callerOf(request), signal: goneSignal(request), waitMaxMs: waitOf(args) };
+    return answer(reply, await callTool(name, args, call));
+  };
+
+  /** Runs `then` with the full id, or answers 404 or 409. */
+  async function withTask(
+    request: FastifyRequest<{ Params: { id: string } }>,
+    reply: FastifyReply,
+    then: (taskId: string) => Promise<FastifyReply>,
+  ): Promise<FastifyReply> {
+    const { id } = request.params;
+    if (parseId(id).kind !== "foreign") return then(id);
+    const caller = callerOf(request);
+    const matches = await engine.list({ ...EVERYTHING, idPrefix: prefixOf(id), limit: MATCHES_SHOWN }, caller);
+    if (matches.kind !== "list" || matches.views.length === 0) return then(id);
+    const [only, ...others] = matches.views;
+    if (only !== undefined && others.length === 0) return then(only.handle.taskId);
+    return reply.code(409).send(render(matches, "task_list", caller));
+  }
+
+  return async (app) => {
+    app.post("/api/tasks", async (request, reply) => run("delegate_task", request.body, request, reply));
+    app.get<{ Querystring: Record<string, string> }>("/api/tasks", async (request, reply) =>
+      run("task_list", listArguments(request.query), request, reply),
+    );
+    app.post("/api/wait", async (request, reply) => run("task_wait", request.body ?? {}, request, reply));
+    app.get<{ Params: { id: string } }>("/api/tasks/:id", async (request, reply) =>
+      withTask(request, reply, async (taskId) => run("task_status", { taskId }, request, reply)),
+    );
+    app.post<{ Params: { id: string } }>("/api/tasks/:id/continue", async (request, reply) =>
+      withTask(request, reply, async (taskId) =>
+        run("task_continue", { ...fields(request.body), taskId }, request, reply),
+      ),
+    );
+    app.post<{ Params: { id: string } }>("/api/tasks/:id/ack", async (request, reply) =>
+      withTask(request, reply, async (taskId) => run("task_ack", { ...fields(request.body), taskId }, request, reply)),
+    );
+    app.post<{ Params: { id: string } }>("/api/tasks/:id/cancel", async (request, reply) =>
+      withTask(request, reply, async (taskId) => {
+        const body = fields(request.body);
+        if (body["abandon"] !== true) return run("task_cancel", { ...body, taskId }, request, reply);
+        return answer(reply, render(await abandon(taskId, body, callerOf(request)), "task_cancel", callerOf(request)));
+      }),
+    );
+  };
+
+  async function abandon(taskId: string, body: AnswerBody, caller: Caller): Promise<Answer> {
+    const reason = typeof body["reason"] === "string" ? body["reason"] : null;
+    return engine.cancel({ taskId, reason, abandon: true }, caller);
+  }
+}
+
+const EVERYTHING = {
+  open: false,
+  unread: false,
+  conversation: "all",
+  status: null,
+  parentTaskId: null,
+  cursor: null,
+} as const;
+
+const STATUS_OF_CODE: Readonly<Record<string, number>> = {
+  invalid_arguments: 400,
+  missing_client_request_id: 400,
+  not_allowed: 403,
+  unknown_task: 404,
+  unknown_thread: 404,
+  stopping: 503,
+  storage_unavailable: 503,
+  internal: 500,
+};
+
+function answer(reply: FastifyReply, body: AnswerBody): FastifyReply {
+  const error = fields(body["error"]);
+  return reply.code(STATUS_OF_CODE[String(error["code"] ?? "")] ?? 200).send(body);
+}
+
+/** Ids are upper-case but for their prefix; people type as they like. */
+function prefixOf(text: string): string {
+  return `dt_${text.replace(/^dt_/i, "").toUpperCase()}`;
+}
+
+function listArguments(query: Record<string, string>): AnswerBody {
+  const { open, unread, ...others } = query;
+  return { ...others, open: open === "1" || open === "true", unread: unread === "1" || unread === "true" };
+}
+
+function waitOf(args: unknown): number {
+  const { waitMs, timeoutMs } = fields(args);
+  const asked = waitMs ?? timeoutMs;
+  return Math.min(typeof asked === "number" && asked >= 0 ? asked : WAIT_DEFAULT_MS, WAIT_MAX_MS);
+}
+
+/** Aborts when the client has gone, so that a held wait is freed at once. */
+function goneSignal(request: FastifyRequest): AbortSignal {
+  const gone = new AbortController();
+  request.raw.socket.once("close", () => gone.abort());
+  return gone.signal;
+}
+
+function fields(value: unknown): AnswerBody {
+  return isFields(value) ? value : {};
+}
+
+function isFields(value: unknown): value is AnswerBody {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

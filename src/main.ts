@@ -1,0 +1,239 @@
+/**
+ * The composition root: configuration -> adapters -> engine -> surfaces -> a running daemon. The only file that may
+ * import everything, and the only place where adapters meet.
+ *
+ * Invariant: what has been opened is closed again in reverse order, also when the start fails half-way.
+ * Absent on purpose: decisions. Whatever is decided here is which part is plugged where.
+ */
+
+import type { AddressInfo } from "node:net";
+import type { FastifyInstance } from "fastify";
+
+import {
+  readDaemonFile,
+  openDaemonId,
+  openSessionKey,
+  removeDaemonFile,
+  writeDaemonFile,
+} from "./config/daemon-files.ts";
+import { engineSettings } from "./config/engine-settings.ts";
+import type { LoadedConfig } from "./config/load-config.ts";
+import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
+import type { Caller } from "./core/caller.ts";
+import { createCommandDriver } from "./drivers/command/command-driver.ts";
+import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
+import { createEngine, type RunningEngine } from "./engine/create-engine.ts";
+import { createGuardClient } from "./guard/guard-client.ts";
+import { type AuthProblem, callerOf } from "./http/auth.ts";
+import { createHttpApp } from "./http/http-app.ts";
+import { createTaskRoutes } from "./http/task-routes.ts";
+import { INSTRUCTIONS } from "./mcp/instructions.ts";
+import { createMcpPlugin, type McpSurface } from "./mcp/mcp-plugin.ts";
+import { toJson } from "./mcp/reply.ts";
+import type { Tool, ToolContext } from "./mcp/tool.ts";
+import { createTools } from "./mcp/tools/create-tools.ts";
+import type { Log } from "./ports/log.ts";
+import { openSqliteStore } from "./store/open-sqlite-store.ts";
+import { noFaults } from "./system/no-faults.ts";
+import { thisProcess } from "./system/this-process.ts";
+import { createUlidSource } from "./system/ulid-source.ts";
+import { createWallClock } from "./system/wall-clock.ts";
+import { createLocalWorkspace } from "./workspace/local-workspace.ts";
+
+export const CONTRACT_VERSION = 1;
+
+export type DaemonOptions = { readonly loaded: LoadedConfig; readonly version: string; readonly log: Log };
+
+export type Ready = {
+  readonly mcpUrl: string;
+  readonly dashboardUrl: string;
+  readonly dataDir: string;
+  readonly tokenFile: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly contractVersion: number;
+};
+
+export type StartedDaemon =
+  | { readonly kind: "started"; readonly ready: Ready; stop(mode: "hand_over" | "stop"): Promise<void> }
+  /** `url`: where our own daemon on the same data directory listens, if that is who holds it. */
+  | { readonly kind: "refused"; readonly reason: string; readonly message: string; readonly url: string | null };
+
+export async function startDaemon(options: DaemonOptions): Promise<StartedDaemon> {
+  await using opened = new AsyncDisposableStack();
+  const { loaded, log } = options;
+  const { config } = loaded;
+  const clock = createWallClock();
+  const ids = createUlidSource(clock);
+
+  // The world: the directory's lock comes first, so that nothing else is touched by a second daemon.
+  const store = await openSqliteStore({ dataDir: config.dataDir, clock, log, ...thisProcess });
+  if (store.kind === "refused") return refusedStore(store.reason, store.detail, config.dataDir);
+  opened.use(store.store);
+  const tokens = await openTokens(config.dataDir);
+  if (tokens.kind === "refused") return refusal(tokens);
+  const key = openSessionKey(config.dataDir);
+  if (key.kind === "refused") return refusal(key);
+  const identity = openDaemonId(config.dataDir);
+  if (identity.kind === "refused") return refusal(identity);
+  const settings = engineSettings(loaded, identity.daemonId);
+
+  // The engine over its adapters.
+  const children = createGuardClient({ daemonId: settings.daemonId, leaseMs: settings.guardLeaseMs, clock, log });
+  opened.use(children);
+  const drivers = new Map([createCommandDriver(), createFakeDriver()].map((driver) => [driver.name, driver]));
+  const workspace = createLocalWorkspace(config.workspaces);
+  const engine = createEngine({
+    store: store.store,
+    drivers,
+    children,
+    workspace,
+    clock,
+    ids,
+    log,
+    faults: noFaults,
+    settings,
+  });
+
+  // The surfaces.
+  const tools = createTools({ engine, nonce: ids.nonce });
+  const serverInfo = { name: "delegate-mcp", title: "delegate-mcp", version: options.version };
+  const clientOf = (client: { readonly name: string } | null) =>
+    client === null ? undefined : config.clients[client.name];
+  const mcp = createMcpPlugin({
+    tools,
+    instructions: INSTRUCTIONS,
+    serverInfo,
+    sessionKey: Buffer.from(key.key),
+    callerOf,
+    clock,
+    log,
+    slices: { overrideMs: (client) => clientOf(client)?.waitSliceMs ?? null, learnedMs: () => null },
+    eraOverride: (client) => clientOf(client)?.era ?? null,
+  });
+  const app = await createHttpApp({
+    ...config.server,
+    authenticate: config.server.auth === "none" ? () => LOCAL : (token) => authenticate(tokens.tokens, token),
+    isReady: () => store.store.healthy(),
+    mcp: mcp.plugin,
+    people: [createTaskRoutes({ engine, callTool: toolCaller(tools), render: renderer(ids.nonce) })],
+    log,
+  });
+  const bound = await listen(app, config.server.host, config.server.port);
+  if (bound.kind === "refused") return bound;
+
+  // Ready: what is unfinished goes on from here.
+  await engine.start();
+  const url = `http://${hostInUrl(config.server.host)}:${bound.port}`;
+  const ready = readyOf(options, url);
+  const started = { ...ready, url, startedAt: new Date(clock.wallMs()).toISOString() };
+  const unwritten = writeDaemonFile(config.dataDir, started);
+  if (unwritten !== null) log.warn("daemon_file_not_written", { reason: unwritten.reason });
+  const rest = opened.move();
+  return { kind: "started", ready, stop: (mode) => stopAll({ engine, mcp, app, rest, dataDir: config.dataDir }, mode) };
+}
+
+/** Waits end first, children next; requests are answered until the last moment. */
+async function stopAll(
+  daemon: {
+    readonly engine: RunningEngine;
+    readonly mcp: McpSurface;
+    readonly app: FastifyInstance;
+    readonly rest: AsyncDisposableStack;
+    readonly dataDir: string;
+  },
+  mode: "hand_over" | "stop",
+): Promise<void> {
+  const drained = daemon.engine.drain(mode);
+  await daemon.mcp.shutDown();
+  await drained;
+  await daemon.app.close();
+  await daemon.rest.disposeAsync();
+  removeDaemonFile(daemon.dataDir, thisProcess.pid);
+}
+
+async function listen(
+  app: FastifyInstance,
+  host: string,
+  port: number,
+): Promise<{ readonly kind: "bound"; readonly port: number } | Refused> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    await app.close();
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+    const reason = code === "EADDRINUSE" ? "port_busy" : "cannot_listen";
+    return { kind: "refused", reason, message: `${host}:${port} cannot be listened on (${code})`, url: null };
+  }
+  const address: AddressInfo | string | null = app.server.address();
+  return { kind: "bound", port: address !== null && typeof address === "object" ? address.port : port };
+}
+
+type Refused = Extract<StartedDaemon, { readonly kind: "refused" }>;
+
+function refusal({ reason, message }: { readonly reason: string; readonly message: string }): Refused {
+  return { kind: "refused", reason, message, url: null };
+}
+
+/** Our own daemon on the same directory is no fault: whoever starts a second one wants that one. */
+function refusedStore(reason: string, detail: string, dataDir: string): Refused {
+  const running = reason === "locked" ? readDaemonFile(dataDir) : null;
+  if (running?.kind !== "found") return { kind: "refused", reason, message: detail, url: null };
+  return { kind: "refused", reason: "already_running", message: detail, url: running.info.mcpUrl };
+}
+
+/** The caller of a daemon without tokens (`--no-auth`). */
+const LOCAL: Caller = { name: "local", scopes: ["read", "delegate", "admin"], kind: "caller", conversation: null };
+
+function authenticate(tokens: TokenStore, token: string | null): Caller | AuthProblem {
+  if (token === null) return { problem: "missing" };
+  const found = tokens.authenticate(token);
+  if (found.kind !== "known") return { problem: found.kind };
+  return { name: found.name, scopes: found.scopes, kind: "caller", conversation: null };
+}
+
+/** Tools as `/api` calls them: no client profile, no stream, no progress. */
+function toolCaller(tools: readonly Tool[]): Parameters<typeof createTaskRoutes>[0]["callTool"] {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  return async (name, args, { caller, signal, waitMaxMs }) => {
+    const tool = byName.get(name);
+    if (tool === undefined) throw new Error(`invariant broken: no tool ${name}`);
+    const context: ToolContext = {
+      caller,
+      client: null,
+      era: "modern",
+      streaming: false,
+      requestTimeoutMs: null,
+      cwd: null,
+      progress: null,
+      sliceMaxMs: waitMaxMs,
+      resumed: false,
+      signal,
+      endReason: () => (signal.aborted ? "closed" : null),
+    };
+    return (await tool.call(args, context)).structuredContent;
+  };
+}
+
+function renderer(nonce: (length: number) => string): Parameters<typeof createTaskRoutes>[0]["render"] {
+  return (answer, tool, caller) => toJson(answer, { caller, tool, starts: false, nonce });
+}
+
+function readyOf({ loaded, version }: DaemonOptions, url: string): Ready {
+  const { dataDir } = loaded.config;
+  const tokenFile = tokenFileOf(dataDir);
+  const { pid } = thisProcess;
+  return {
+    mcpUrl: `${url}/mcp`,
+    dashboardUrl: `${url}/`,
+    dataDir,
+    tokenFile,
+    pid,
+    version,
+    contractVersion: CONTRACT_VERSION,
+  };
+}
+
+function hostInUrl(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}

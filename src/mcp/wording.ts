@@ -1,0 +1,359 @@
+/**
+ * Every sentence that a model reads in an answer.
+ *
+ * Rules: the first words say whether anything runs; a wait never "times out"; not how often, but until when it is tried;
+ * what not to do where one is tempted; the exact next call. Nothing that a child wrote ever gets in here (P17).
+ * Invariant: pure; golden tests hold the words.
+ */
+
+import type { FailureClass } from "../core/failure.ts";
+import type { TaskView } from "../core/describe.ts";
+import type { Code, Rejection } from "../core/rejection.ts";
+import type { ProofKind } from "../core/task.ts";
+import { assertNever } from "../core/assert.ts";
+import type { Answer, TaskAnswer, TaskItem, TasksAnswer } from "../ports/engine.ts";
+
+/** One or two sentences on what is true now. `starts`: the tool would have started or sent something. */
+export function sayOf(answer: Answer, starts: boolean): string {
+  switch (answer.kind) {
+    case "task":
+      return sayTask(answer);
+    case "tasks":
+      return sayTasks(answer);
+    case "list":
+      return sayList(answer.views);
+    case "refusal":
+      return sayRefusal(answer.rejection, starts, answer.clientRequestId);
+    default:
+      return assertNever(answer);
+  }
+}
+
+function sayTask(answer: TaskAnswer): string {
+  const { item, created } = answer;
+  const { view } = item;
+  if (answer.notANewRun) {
+    const used = ago(answer.replayedAgeMs ?? 0);
+    return `NOT A NEW RUN: this key was used ${used} and its result was read. If you mean new work, use the key below.`;
+  }
+  if (answer.movedOn)
+    return `${headOf(view)}: this task was continued since (run ${view.runOrdinal}). Your message was not sent.`;
+  if (answer.waitEnded === "shutdown" && view.phase !== "settled") {
+    return `RESTARTING: the wait has ended, the task has not: ${named(view)} goes on or resumes by itself after the restart.`;
+  }
+  if (created === "new" && answer.sent === null && answer.waitEnded === null) return sayAccepted(item);
+  return [sayState(item, answer.stepsTold), sentNote(answer), replayNote(answer)]
+    .filter((part) => part !== "")
+    .join(" ");
+}
+
+function sayAccepted(item: TaskItem): string {
+  const { view } = item;
+  const { spec } = view;
+  const where =
+    spec.access === "read"
+      ? `it reads ${spec.cwd} as it is, uncommitted changes included.`
+      : `it writes in YOUR checkout ${spec.cwd}; do not edit there until it ends.`;
+  const queued = item.queue === null ? "" : ` ${queueOf(item.queue)}`;
+  return `ACCEPTED: ${named(view)}. ${spec.agent} is starting; ${where}${queued}`;
+}
+
+function sentNote({ sent, item }: TaskAnswer): string {
+  if (sent === "queued") return "Your message is queued and is sent after the present turn.";
+  return sent === "started" ? `Your message started run ${item.view.runOrdinal}.` : "";
+}
+
+function replayNote({ created, replayedAgeMs, alreadyDone }: TaskAnswer): string {
+  if (created === "replayed")
+    return `This repeats the call accepted ${ago(replayedAgeMs ?? 0)}; nothing new was started.`;
+  return alreadyDone ? "That had been done before; nothing changed." : "";
+}
+
+/** What is true of a task now. */
+export function sayState(item: TaskItem, stepsTold: number): string {
+  const { view } = item;
+  const title = named(view);
+  switch (view.phase) {
+    case "queued":
+      return `WORKING, queued: ${title}. ${item.queue === null ? "It starts at once." : queueOf(item.queue)}`;
+    case "starting":
+      return `WORKING, starting: ${title}. ${view.spec.agent} is being started.`;
+    case "running":
+    case "attached":
+      return `WORKING, healthy: ${title}. ${progressOf(view, stepsTold)}`;
+    case "healing":
+    case "paused":
+      return `WORKING, ${view.phase}: ${title}. ${problemOf(view)}`;
+    case "recovering":
+      return `WORKING, recovering: ${title}. Its process was lost; the same task goes on by itself, under the same ids. Nothing is asked of you.`;
+    case "awaiting_answer":
+      return `NEEDS AN ANSWER (${view.question?.kind ?? "question"}): ${title}. The child waits ${until(view, view.question?.deadlineAtMs ?? 0)}; not answering is not a refusal.`;
+    case "stalled":
+      return `WORKING, but quiet: ${title}. ${quietOf(view)} It may still come back; wait, or cancel it if the work is no longer wanted.`;
+    case "stopping":
+      return sayStopping(view);
+    case "settled":
+      return saySettled(view);
+    default:
+      return assertNever(view.phase);
+  }
+}
+
+function sayStopping(view: TaskView): string {
+  if (view.survivors.length === 0)
+    return `WORKING, stopping: ${named(view)}. It has ended; its processes are being proven gone.`;
+  const pids = view.survivors.map(({ pid }) => pid).join(", ");
+  return `WORKING, stopping: ${named(view)}. Some of its processes cannot be ended (pid ${pids}); a person can end or abandon them (delegate-mcp cancel ${view.handle.taskId} --abandon).`;
+}
+
+function saySettled(view: TaskView): string {
+  const settlement = view.outcome;
+  if (settlement === null) return `WORKING: ${named(view)}.`;
+  const { verdict, stop } = settlement;
+  const gone = PROOF[stop.proof];
+  switch (verdict.status) {
+    case "completed":
+      return `COMPLETED: ${named(view)}. Run ${settlement.runOrdinal}; evidence ${verdict.evidence ?? "assumed"}${verdict.evidence === "assumed" ? " (this agent cannot tell success from failure: check the report)" : ""}; ${gone}.`;
+    case "cancelled":
+      return `CANCELLED: ${named(view)}. ${capital(gone)}.${verdict.partial ? " What it had written until then is below, marked partial." : ""}`;
+    case "failed":
+      return `FAILED${verdict.continuable ? ", can be continued" : ""}: ${named(view)}. ${failureOf(view)} ${capital(gone)}${verdict.contextKept ? "; its conversation and its changed files are kept" : ""}.`;
+    default:
+      return assertNever(verdict.status);
+  }
+}
+
+function failureOf(view: TaskView): string {
+  const verdict = view.outcome?.verdict;
+  if (verdict?.class == null) return "It failed.";
+  const status = verdict.httpStatus === null ? "" : ` (HTTP ${verdict.httpStatus})`;
+  return FAILURES[verdict.class].replace("{agent}", view.spec.agent).replace("{status}", status);
+}
+
+const FAILURES: Readonly<Record<FailureClass, string>> = {
+  provider_transient: "The model provider was down{status} for all the time that retries were allowed.",
+  edge_block: "The provider's edge turned requests away{status} for all the time that retries were allowed.",
+  transport: "The connection to the provider kept breaking for all the time that retries were allowed.",
+  quota: "A usage limit of the provider is reached{status}.",
+  auth: "The provider refused the child's login{status}. Log {agent} in, then continue the task.",
+  billing: "The provider asks for payment{status}. Put the account in order, then continue the task.",
+  bad_request: "The provider rejected the request{status}.",
+  config:
+    "The model or agent is not available as configured{status}. Correct the agent's configuration, then continue the task.",
+  refused: "The model refused the work.",
+  max_turns: "It used up its turns before it was done.",
+  max_tokens: "It reached its token limit before it was done.",
+  deadline: "It reached the limit on its running time.",
+  no_result: "It ended without a result.",
+  spawn_error:
+    "The program of agent {agent} could not be started. Correct its command or install it, then continue the task.",
+  exit_error: "The program of agent {agent} ended with an error.",
+  lost: "Its process was lost, and this agent cannot be resumed safely.",
+  context_lost: "The child's own conversation was lost.",
+  input_expired: "Nobody answered its question in time.",
+  workspace_missing: "Its directory is gone.",
+  host_unreachable: "Its host cannot be reached.",
+  survivors: "Some of its processes could not be ended.",
+  continued_elsewhere: "Somebody continued its conversation outside of this server.",
+  unknown: "It failed for a reason that could not be told.",
+};
+
+const PROOF: Readonly<Record<ProofKind, string>> = {
+  cgroup: "all processes gone",
+  pidns: "all processes gone",
+  "marker+tree": "all processes gone",
+  tree: "all processes of its tree gone",
+  none_started: "no process was ever started",
+  abandoned: "a person abandoned the processes that are left",
+};
+
+function sayTasks(answer: TasksAnswer): string {
+  const { items, waitEnded } = answer;
+  if (items.length === 0) return "NOTHING TO WAIT FOR: you have no open or unread tasks.";
+  const news = items.filter((item) => item.kind === "news");
+  const counts = Object.entries(answer.counts).map(([status, count]) => `${count} ${status}`);
+  const lost = items.filter((item) => item.kind === "unknown").map((item) => item.asked.slice(0, 60));
+  const unknown = lost.length === 0 ? "" : ` Not tasks of yours: ${lost.join(", ")}.`;
+  if (waitEnded === "shutdown")
+    return `RESTARTING: the wait has ended, the tasks have not (${counts.join(", ")}).${unknown}`;
+  if (news.length === 0) return `WORKING: no news yet (${counts.join(", ")}).${unknown} That is normal.`;
+  return `NEWS of ${news.length} task${news.length === 1 ? "" : "s"} (${counts.join(", ")}).${unknown}`;
+}
+
+function sayList(views: readonly TaskView[]): string {
+  if (views.length === 0) return "No tasks of yours match.";
+  const open = views.filter((view) => view.phase !== "settled").length;
+  return `${views.length} task${views.length === 1 ? "" : "s"}, newest first; ${open} not ended.`;
+}
+
+function sayRefusal(rejection: Rejection, starts: boolean, key: string | null): string {
+  const head = HEADS[rejection.code] ?? (starts ? `NOT STARTED (${rejection.code})` : `NOT DONE (${rejection.code})`);
+  return `${head}: ${reasonOf(rejection, key)}`;
+}
+
+const HEADS: Partial<Record<Code, string>> = {
+  unknown_task: "NO SUCH TASK among yours",
+  unknown_thread: "NO SUCH TASK among yours",
+};
+
+function reasonOf(rejection: Rejection, key: string | null): string {
+  const { detail } = rejection;
+  const text = (name: string): string => String(detail[name] ?? "");
+  switch (rejection.code) {
+    case "missing_client_request_id":
+      return "clientRequestId is missing or not 8 to 256 characters. Nothing was created.";
+    case "invalid_arguments":
+      return `these arguments do not fit: ${listOf(detail["fields"])}. Nothing was created; the same key can be used again.`;
+    case "idempotency_conflict":
+      return `key ${key ?? ""} already names other work, accepted ${ago(relatedAge(rejection))}. Differs in: ${listOf(rejection.differing)}.`;
+    case "expired_receipt":
+      return `key ${key ?? ""} named a task (${text("taskId")}) whose data is past its retention. Nothing was started.`;
+    case "duplicate_work":
+      return "the same work is already under way.";
+    case "workspace_busy":
+      return text("mine") === "yes"
+        ? `another task of yours (${text("holder")}) writes in ${text("cwd")}.`
+        : `another caller's task writes in ${text("cwd")}.`;
+    case "workspace_not_allowed":
+      return `the directory is outside the allowed roots: ${listOf(detail["roots"])}.`;
+    case "workspace_failed":
+      return WORKSPACE_REASONS[text("reason")] ?? "the directory cannot be used.";
+    case "unknown_task":
+      return key === null
+        ? `${text("asked").slice(0, 80)}. Ours start with dt_. Nothing was changed.`
+        : `nothing was accepted under key ${key}. delegate_task can be sent with it.`;
+    case "unknown_thread":
+      return `${text("asked").slice(0, 80)}. Nothing was changed.`;
+    case "unknown_agent":
+      return unknownAgent(text("asked"), detail["known"]);
+    case "agent_unavailable":
+      return `agent ${text("asked")} cannot be used at present.`;
+    case "permission_limit":
+      return `asked for permissions ${text("asked")}, allowed is ${text("allowed")} (setting ${text("setting")}).`;
+    case "not_allowed":
+      return "your credential does not allow this.";
+    case "not_pending":
+      return "there is nothing of that kind to answer or abandon any more.";
+    case "depth_limit":
+      return "You are the delegated child. Do this work yourself, here; do not start other agents by other means.";
+    case "tree_limit":
+      return `this task and its children have reached the limit of ${text("limit")} tasks. Do this work yourself.`;
+    case "capacity_full":
+      return `the limit of ${text("limit")} is reached. Nothing is lost: send the same call again later.`;
+    case "rate_limit":
+      return `more than ${text("limit")} delegations within a minute. Nothing was created: send the same call again in a minute.`;
+    case "storage_unavailable":
+      return `the server cannot write its data at present${text("storageCode") === "" ? "" : ` (${text("storageCode")})`}. Running children go on; tell your user, and send the same call again later.`;
+    case "stopping":
+      return "the server is restarting. Nothing was created: send the same call again in a few seconds.";
+    case "internal":
+      return "an error of the server. Send the same call again; with the same clientRequestId it never starts a second child.";
+    default:
+      return assertNever(rejection.code);
+  }
+}
+
+const WORKSPACE_REASONS: Readonly<Record<string, string>> = {
+  missing: "the directory does not exist.",
+  not_a_directory: "that path is not a directory.",
+  choose_one: "there are several roots: name the directory in cwd.",
+  no_root: "no root directory is configured.",
+  no_worktrees: "isolated worktrees are not offered by this version; the child would work in the directory itself.",
+};
+
+function unknownAgent(asked: string, known: Rejection["detail"][string] | undefined): string {
+  const names = listOf(known);
+  if (names === "") return "no agent is configured. Ask the user to configure one (agents.<name>.command).";
+  return asked === ""
+    ? `no default agent is set; there are: ${names}.`
+    : `there is no agent ${asked}; there are: ${names}.`;
+}
+
+function listOf(value: Rejection["detail"][string] | undefined): string {
+  return value === undefined ? "" : typeof value === "object" ? value.join(", ") : String(value);
+}
+
+function relatedAge({ related }: Rejection): number {
+  return related?.mine === true ? related.ageMs : 0;
+}
+
+function headOf(view: TaskView): string {
+  return view.phase === "settled" ? (view.outcome?.verdict.status ?? "settled").toUpperCase() : "WORKING";
+}
+
+function queueOf(queue: NonNullable<TaskItem["queue"]>): string {
+  if (queue.reason === "workspace") return "It waits for the writer before it in the same directory.";
+  return `It is number ${queue.position} in the queue; all places for running children are taken.`;
+}
+
+function progressOf(view: TaskView, stepsTold: number): string {
+  const { activity } = view;
+  if (activity === null) return "";
+  const steps = Math.max(0, view.steps - stepsTold);
+  const what = stepsTold === 0 ? `${count(steps, "step")} so far` : `${count(steps, "step")} since your last look`;
+  const last = view.steps === 0 ? "" : `, the last ${ago(nowOf(view) - activity.lastProgressAtMs)}`;
+  const tool = activity.toolRunningSinceMs === null ? "" : " (running a command)";
+  return `${what}${last}${tool}. Running ${span(nowOf(view) - (view.runningSinceMs ?? nowOf(view)))}.`;
+}
+
+function problemOf(view: TaskView): string {
+  const { problem } = view;
+  if (problem === null) return "It goes on by itself.";
+  const status = problem.httpStatus === null ? "" : `HTTP ${problem.httpStatus}, `;
+  const since = `${status}for ${span(nowOf(view) - problem.sinceMs)}`;
+  const again = `tries again ${until(view, problem.nextTryAtMs)}`;
+  const limit =
+    view.phase === "paused" ? "" : `, and so on for up to ${span(problem.retriesUntilMs - nowOf(view))} more`;
+  return `${PROBLEMS[problem.class] ?? "The last attempt failed"} (${since}); the child keeps its conversation and ${again}${limit}. Nothing is lost and nothing is asked of you.`;
+}
+
+const PROBLEMS: Partial<Record<FailureClass, string>> = {
+  provider_transient: "The model provider has trouble",
+  edge_block: "The model provider is turning requests away at its edge",
+  transport: "The connection to the model provider broke",
+  quota: "A usage limit of the provider is reached",
+  spawn_error: "The machine could not start the program just now",
+  exit_error: "The program asked to be run again",
+};
+
+function quietOf(view: TaskView): string {
+  const last = view.activity?.lastProgressAtMs ?? nowOf(view);
+  return `Nothing was heard of it for ${span(nowOf(view) - last)}.`;
+}
+
+/** The title is the caller's own text; quotes keep it apart from ours. */
+export function named(view: TaskView): string {
+  return `"${view.spec.title}"`;
+}
+
+export function nowOf(view: TaskView): number {
+  return view.createdAtMs + view.ageMs;
+}
+
+function until(view: TaskView, atMs: number): string {
+  const leftMs = atMs - nowOf(view);
+  return leftMs <= 0 ? "now" : `in ${span(leftMs)}`;
+}
+
+export function ago(ms: number): string {
+  return ms < 1_000 ? "just now" : `${span(ms)} ago`;
+}
+
+/** A time span in its largest fitting unit, and the next one for hours. */
+export function span(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  if (seconds < 90) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 90) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours >= 48) return `${Math.round(hours / 24)} days`;
+  return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
