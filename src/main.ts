@@ -16,7 +16,9 @@ import {
   removeDaemonFile,
   writeDaemonFile,
 } from "./config/daemon-files.ts";
+import { CONTRACT_VERSION } from "./config/contract-version.ts";
 import { engineSettings } from "./config/engine-settings.ts";
+import { knownSecrets } from "./config/known-secrets.ts";
 import type { LoadedConfig } from "./config/load-config.ts";
 import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
@@ -32,17 +34,20 @@ import { createMcpPlugin, type McpSurface } from "./mcp/mcp-plugin.ts";
 import { toJson } from "./mcp/reply.ts";
 import type { Tool, ToolContext } from "./mcp/tool.ts";
 import { createTools } from "./mcp/tools/create-tools.ts";
-import type { Log } from "./ports/log.ts";
 import { openSqliteStore } from "./store/open-sqlite-store.ts";
 import { noFaults } from "./system/no-faults.ts";
 import { thisProcess } from "./system/this-process.ts";
 import { createUlidSource } from "./system/ulid-source.ts";
 import { createWallClock } from "./system/wall-clock.ts";
+import { createPinoLog, type LogStream } from "./telemetry/pino-log.ts";
 import { createLocalWorkspace } from "./workspace/local-workspace.ts";
 
-export const CONTRACT_VERSION = 1;
-
-export type DaemonOptions = { readonly loaded: LoadedConfig; readonly version: string; readonly log: Log };
+export type DaemonOptions = {
+  readonly loaded: LoadedConfig;
+  readonly version: string;
+  /** Where the log goes. */
+  readonly stderr: LogStream & { readonly isTTY: boolean };
+};
 
 export type Ready = {
   readonly mcpUrl: string;
@@ -61,8 +66,9 @@ export type StartedDaemon =
 
 export async function startDaemon(options: DaemonOptions): Promise<StartedDaemon> {
   await using opened = new AsyncDisposableStack();
-  const { loaded, log } = options;
+  const { loaded } = options;
   const { config } = loaded;
+  const log = createPinoLog({ level: config.log.level, stream: options.stderr, terminal: options.stderr.isTTY });
   const clock = createWallClock();
   const ids = createUlidSource(clock);
 
@@ -72,6 +78,7 @@ export async function startDaemon(options: DaemonOptions): Promise<StartedDaemon
   opened.use(store.store);
   const tokens = await openTokens(config.dataDir);
   if (tokens.kind === "refused") return refusal(tokens);
+  for (const secret of knownSecrets(loaded)) log.addSecret(secret);
   const key = openSessionKey(config.dataDir);
   if (key.kind === "refused") return refusal(key);
   const identity = openDaemonId(config.dataDir);

@@ -23,7 +23,9 @@ const itemShape = {
   agent: optionalText,
   createdAt: z.union([z.string(), z.number()]).optional(),
   continuable: z.boolean().optional(),
-  question: z.looseObject({ questionId: optionalText, kind: optionalText, optionIds: z.array(z.string()).optional() }).optional(),
+  question: z
+    .looseObject({ questionId: optionalText, kind: optionalText, optionIds: z.array(z.string()).optional() })
+    .optional(),
   problem: z
     .looseObject({
       class: optionalText,
@@ -42,7 +44,9 @@ const itemShape = {
   fromChild: z
     .looseObject({
       note: optionalText,
-      result: z.looseObject({ text: optionalText, truncated: z.boolean().optional(), totalBytes: z.number().optional() }).optional(),
+      result: z
+        .looseObject({ text: optionalText, truncated: z.boolean().optional(), totalBytes: z.number().optional() })
+        .optional(),
       question: z.looseObject({ prompt: optionalText, labels: z.record(z.string(), z.string()).optional() }).optional(),
       problemText: optionalText,
     })

@@ -40,7 +40,12 @@ export function createApiClient(address: DaemonAddress, version: string): ApiCli
     ...(address.token === null ? {} : { authorization: `Bearer ${address.token}` }),
   };
 
-  const call = async (method: "GET" | "POST", path: string, body: string | null, signal?: AbortSignal): Promise<Reply> => {
+  const call = async (
+    method: "GET" | "POST",
+    path: string,
+    body: string | null,
+    signal?: AbortSignal,
+  ): Promise<Reply> => {
     try {
       const response = await request(`${address.base}${path}`, {
         method,
@@ -73,7 +78,10 @@ function replyOf(status: number, body: unknown, address: DaemonAddress): Reply {
     code: problem.code,
     exitCode: exitCodeOfHttp(status, problem.code),
     what: `${problem.message}.`.replace(/([.!?])\.$/, "$1"),
-    why: status === 401 && address.token === null ? "No token was found to show: neither DELEGATE_MCP_TOKEN nor a token file." : null,
+    why:
+      status === 401 && address.token === null
+        ? "No token was found to show: neither DELEGATE_MCP_TOKEN nor a token file."
+        : null,
     fix: problem.change,
   };
 }

@@ -48,18 +48,16 @@ export type Refused = { readonly kind: "refused"; readonly answer: Answer };
 
 /** Shows a refusal (the answer itself in JSON mode), and returns its exit code. */
 export function refuse(command: Command, answer: Answer): number {
-  const code = answer.error?.code ?? "refused";
-  const exitCode = answer.tasks !== undefined && answer.error === undefined ? EXIT.conflict : exitCodeOfRefusal(code);
+  const code = answer.error?.code ?? "ambiguous";
+  const exitCode = answer.error === undefined ? EXIT.conflict : exitCodeOfRefusal(code);
   if (command.options.json === true) {
     printJson(command.io.stdout, answer);
     return exitCode;
   }
-  return fail(command.io, command.options, { ...refusalOf(answer, code), exitCode });
-}
-
-function refusalOf(answer: Answer, code: string): Omit<Failure, "exitCode"> {
-  const candidates = (answer.tasks ?? []).map((task) => `${task.taskId ?? ""}  ${task.status ?? ""}  ${line(task.title)}`);
-  return { kind: "failure", code, what: answer.say, why: null, details: candidates, fix: adviceOf(answer, code) };
+  const what = answer.error === undefined ? "That beginning of an id names several tasks." : answer.say;
+  const details = (answer.tasks ?? []).map((task) => `${task.taskId ?? ""}  ${task.status ?? ""}  ${line(task.title)}`);
+  const fix = adviceOf(answer, code);
+  return fail(command.io, command.options, { kind: "failure", code, exitCode, what, why: null, details, fix });
 }
 
 /** The next step in words of the command line; what the daemon says is meant for models and names its tools. */
@@ -67,6 +65,8 @@ function adviceOf(answer: Answer, code: string): string | null {
   const related = answer.next?.arguments?.["taskIds"];
   const other = Array.isArray(related) && typeof related[0] === "string" ? related[0] : null;
   switch (code) {
+    case "ambiguous":
+      return "Give more of it.";
     case "unknown_task":
     case "unknown_thread":
       return "See your tasks: delegate-mcp list";
@@ -75,7 +75,9 @@ function adviceOf(answer: Answer, code: string): string | null {
       return "For new work, leave out --key or choose another.";
     case "duplicate_work":
     case "workspace_busy":
-      return other === null ? "Wait for the other task, or work in another directory." : `Wait for the other task: delegate-mcp wait ${other}`;
+      return other === null
+        ? "Wait for the other task, or work in another directory."
+        : `Wait for the other task: delegate-mcp wait ${other}`;
     case "unknown_agent":
     case "agent_unavailable":
       return "See the configured agents: delegate-mcp config show";

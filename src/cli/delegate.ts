@@ -36,7 +36,11 @@ export async function delegate(command: Command, text: string, options: Delegate
   const { agent, model, title, access } = options;
   const cwd = path.resolve(command.io.cwd, options.cwd ?? ".");
   return await withDaemon(command, async (api) => {
-    return await startAndReport(command, api, "/api/tasks", options, { task, cwd, ...given({ agent, model, title, access }) });
+    return await startAndReport(command, api, "/api/tasks", options, {
+      task,
+      cwd,
+      ...given({ agent, model, title, access }),
+    });
   });
 }
 
@@ -47,7 +51,12 @@ export type ContinueOptions = {
   readonly timeout?: number;
 };
 
-export async function continueTask(command: Command, named: string, text: string, options: ContinueOptions): Promise<number> {
+export async function continueTask(
+  command: Command,
+  named: string,
+  text: string,
+  options: ContinueOptions,
+): Promise<number> {
   const message = await textOf(command, text);
   if (typeof message !== "string") return fail(command.io, command.options, message);
   return await withDaemon(command, async (api) => {
@@ -55,7 +64,10 @@ export async function continueTask(command: Command, named: string, text: string
     if (task.kind === "failure") return fail(command.io, command.options, task);
     if (task.kind === "refused") return refuse(command, task.answer);
     const { afterSettlement } = options;
-    return await startAndReport(command, api, `/api/tasks/${task.taskId}/continue`, options, { message, ...given({ afterSettlement }) });
+    return await startAndReport(command, api, `/api/tasks/${task.taskId}/continue`, options, {
+      message,
+      ...given({ afterSettlement }),
+    });
   });
 }
 
@@ -70,8 +82,15 @@ async function startAndReport(
 ): Promise<number> {
   const key = options.key ?? newKey();
   using interruption = onInterrupt(command);
-  const reply = await startOnce(command, api, route, { ...body, clientRequestId: key, mode: "async" }, interruption.signal);
-  if (interruption.signal.aborted || reply.kind === "failure") return fail(command.io, command.options, unclear(reply, key, interruption.signal));
+  const reply = await startOnce(
+    command,
+    api,
+    route,
+    { ...body, clientRequestId: key, mode: "async" },
+    interruption.signal,
+  );
+  if (interruption.signal.aborted || reply.kind === "failure")
+    return fail(command.io, command.options, unclear(reply, key, interruption.signal));
   const { answer } = reply;
   if (answer.error !== undefined || answer.taskId === undefined) return refuse(command, answer);
   if (options.wait !== true) return accepted(command, answer, key);
@@ -145,10 +164,14 @@ function unclear(reply: Reply, key: string, signal: AbortSignal): Failure {
 /** The text of an argument, or of standard input for `-`. */
 async function textOf(command: Command, text: string): Promise<string | Failure> {
   const read = text === "-" ? await command.io.readStdin() : text;
-  if (read.trim() === "") return usage("The text is empty.", 'Give it as one argument in quotes, or as "-" on standard input.');
+  if (read.trim() === "")
+    return usage("The text is empty.", 'Give it as one argument in quotes, or as "-" on standard input.');
   const bytes = Buffer.byteLength(read);
   if (bytes <= LIMITS.taskBytesMax) return read;
-  return usage(`The text has ${bytes} bytes; at most ${LIMITS.taskBytesMax} are taken.`, "Put long material into a file and name its path.");
+  return usage(
+    `The text has ${bytes} bytes; at most ${LIMITS.taskBytesMax} are taken.`,
+    "Put long material into a file and name its path.",
+  );
 }
 
 /** `cli-` and 16 random characters: nobody else's key. */

@@ -37,7 +37,8 @@ export type GlobalOptions = {
 /** Says it, and returns the exit code. */
 export function fail(io: Io, options: GlobalOptions, failure: Failure): number {
   const { code, exitCode, what, why, fix } = failure;
-  if (options.json === true) printJson(io.stdout, { error: { code, exitCode, message: what, why, fix, details: failure.details } });
+  if (options.json === true)
+    printJson(io.stdout, { error: { code, exitCode, message: what, why, fix, details: failure.details } });
   const colors = colorsFor(io.stderr, io.env, options.color === false);
   for (const text of failureLines(failure, colors)) io.stderr.write(`${text}\n`);
   if (options.debug === true && failure.cause instanceof Error) io.stderr.write(`${failure.cause.stack}\n`);

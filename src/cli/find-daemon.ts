@@ -97,7 +97,8 @@ function addressOf(named: string, token: string | null): DaemonAddress | Failure
   if (!URL.canParse(named)) return failure("It is not a URL.");
   const url = new URL(named);
   if (url.protocol !== "http:" && url.protocol !== "https:") return failure("It is neither http nor https.");
-  if (url.username !== "" || url.password !== "" || url.search !== "") return failure("It carries more than an address.");
+  if (url.username !== "" || url.password !== "" || url.search !== "")
+    return failure("It carries more than an address.");
   const base = `${url.origin}${url.pathname}`.replace(/\/+$/, "").replace(/\/mcp$/, "");
   return { kind: "found", base, token };
 }

@@ -60,12 +60,17 @@ export function printJson(output: Output, value: unknown): void {
 
 /** One line for a person. */
 export function line(value: Cell): string {
-  return sanitise(String(value ?? "")).replace(/\s+/g, " ").trim();
+  return sanitise(String(value ?? ""))
+    .replace(/\s+/g, " ")
+    .trim();
 }
 
 /** One field for a program: nothing lost, but no tab or line end of its own. */
 function field(value: Cell): string {
-  return sanitise(String(value ?? "")).replaceAll("\\", "\\\\").replaceAll("\t", "\\t").replaceAll("\n", "\\n");
+  return sanitise(String(value ?? ""))
+    .replaceAll("\\", "\\\\")
+    .replaceAll("\t", "\\t")
+    .replaceAll("\n", "\\n");
 }
 
 /** `3 min`, `2 h`, `5 d`. */
@@ -83,8 +88,14 @@ const BETWEEN = 2;
 const WIDE_MIN = 12;
 
 /** Natural widths, with the wide columns narrowed evenly until a row fits the terminal. */
-function widthsOf(columns: readonly Column[], rows: readonly (readonly string[])[], terminal: number): readonly number[] {
-  const natural = columns.map((column, index) => Math.max(column.title.length, ...rows.map((row) => (row[index] ?? "").length)));
+function widthsOf(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  terminal: number,
+): readonly number[] {
+  const natural = columns.map((column, index) =>
+    Math.max(column.title.length, ...rows.map((row) => (row[index] ?? "").length)),
+  );
   const over = natural.reduce((sum, width) => sum + width + BETWEEN, 0) - terminal;
   if (over <= 0) return natural;
   const wide = columns.flatMap((column, index) => (column.wide ? [natural[index] ?? 0] : []));

@@ -21,14 +21,23 @@ export function printTasks(command: Command, tasks: readonly Item[], nowMs: numb
     { title: "TITLE", wide: true } as const,
     { title: "DIRECTORY", wide: true } as const,
   ];
-  const rows = tasks.map((task) => [task.taskId, stateOf(task), ageOf(task, nowMs, stdout.isTTY), task.agent, task.title, task.workspace?.cwd]);
+  const rows = tasks.map((task) => [
+    task.taskId,
+    stateOf(task),
+    ageOf(task, nowMs, stdout.isTTY),
+    task.agent,
+    task.title,
+    task.workspace?.cwd,
+  ]);
   printRows(stdout, colors, columns, rows);
 }
 
 /** `working (healing)`, `completed`. */
 export function stateOf(task: Item): string {
   const { status = "unknown", phase } = task;
-  return phase === undefined || phase === "settled" || phase === "running" || phase === "awaiting_answer" ? status : `${status} (${phase})`;
+  return phase === undefined || phase === "settled" || phase === "running" || phase === "awaiting_answer"
+    ? status
+    : `${status} (${phase})`;
 }
 
 /** Everything known of one task, and what its child wrote. */
@@ -36,7 +45,11 @@ export function printTask(command: Command, task: Answer): void {
   const { stdout, env } = command.io;
   const colors = colorsFor(stdout, env, command.options.color === false);
   if (stdout.isTTY) stdout.write(`${painted(task, colors)}\n`);
-  printPairs(stdout, colors, stdout.isTTY ? pairsOf(task) : [["say", task.say], ...pairsOf(task), ["result", task.fromChild?.result?.text]]);
+  printPairs(
+    stdout,
+    colors,
+    stdout.isTTY ? pairsOf(task) : [["say", task.say], ...pairsOf(task), ["result", task.fromChild?.result?.text]],
+  );
   if (stdout.isTTY) printChildText(command, task, colors);
 }
 
@@ -80,7 +93,10 @@ function pairsOf(task: Item): readonly (readonly [string, Cell])[] {
     ["directory", workspace?.cwd],
     ["access", workspace?.access],
     ["branch", workspace?.branch],
-    ["problem", problem === undefined ? null : [problem.class, problem.httpStatus].filter((part) => part !== undefined).join(" ")],
+    [
+      "problem",
+      problem === undefined ? null : [problem.class, problem.httpStatus].filter((part) => part !== undefined).join(" "),
+    ],
     ["next try", isoOf(problem?.nextTryAt)],
     ["tries until", isoOf(problem?.retriesUntil)],
     ["question", question?.questionId],
@@ -97,11 +113,15 @@ function printChildText(command: Command, task: Item, colors: Colors): void {
   const { stdout } = command.io;
   const { result, question, problemText } = task.fromChild ?? {};
   const labels = Object.entries(question?.labels ?? {}).map(([option, label]) => `${option}: ${label}`);
-  const texts = [question?.prompt, ...labels, problemText, result?.text].filter((text) => text !== undefined && text !== "");
+  const texts = [question?.prompt, ...labels, problemText, result?.text].filter(
+    (text) => text !== undefined && text !== "",
+  );
   if (texts.length === 0) return;
   stdout.write(`${colors.dim("--- from the child: check it before you rely on it ---")}\n`);
   for (const text of texts) stdout.write(`${sanitise(text ?? "").trimEnd()}\n`);
-  stdout.write(`${colors.dim(`--- end${result?.truncated === true ? ` (cut: ${result.totalBytes} bytes in all)` : ""} ---`)}\n`);
+  stdout.write(
+    `${colors.dim(`--- end${result?.truncated === true ? ` (cut: ${result.totalBytes} bytes in all)` : ""} ---`)}\n`,
+  );
 }
 
 function changesOf(task: Item): string | null {
@@ -116,7 +136,8 @@ function cutOf(task: Item): string | null {
 
 /** What the person can do next, where that is not obvious. */
 function hintOf(task: Item): string | null {
-  if (task.status === "failed" && task.continuable === true) return `Go on in the same conversation: delegate-mcp continue ${task.taskId} TEXT`;
+  if (task.status === "failed" && task.continuable === true)
+    return `Go on in the same conversation: delegate-mcp continue ${task.taskId} TEXT`;
   return null;
 }
 

@@ -72,7 +72,8 @@ async function cancelTask(command: Command, api: ApiClient, taskId: string, opti
   }
   command.io.stdout.write(`${line(answer.say)}\n`);
   note(command.io, command.options, handleOf(answer) ?? taskId);
-  if (exitCode !== EXIT.ok) note(command.io, command.options, `It is still stopping. Look again: delegate-mcp show ${taskId}`);
+  if (exitCode !== EXIT.ok)
+    note(command.io, command.options, `It is still stopping. Look again: delegate-mcp show ${taskId}`);
   return exitCode;
 }
 

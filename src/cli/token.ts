@@ -16,14 +16,28 @@ const DEFAULT_SCOPES = "read,delegate";
 
 export function tokenAdd(command: Command, name: string, options: { readonly scope?: string }): Promise<number> {
   return withTokens(command, async (tokens) => {
-    if (!TOKEN_NAME.test(name)) return fail(command.io, command.options, usage("A name is letters, digits, dots, dashes and underscores, at most 64."));
+    if (!TOKEN_NAME.test(name))
+      return fail(
+        command.io,
+        command.options,
+        usage("A name is letters, digits, dots, dashes and underscores, at most 64."),
+      );
     const scopes = scopesOf(options.scope ?? DEFAULT_SCOPES);
-    if (scopes === null) return fail(command.io, command.options, usage(`Scopes are a list of ${SCOPES.join(", ")}, such as ${DEFAULT_SCOPES}.`));
+    if (scopes === null)
+      return fail(
+        command.io,
+        command.options,
+        usage(`Scopes are a list of ${SCOPES.join(", ")}, such as ${DEFAULT_SCOPES}.`),
+      );
     const added = await tokens.add(name, scopes);
     if (added.kind === "refused") return fail(command.io, command.options, failureOfRefusal(added));
     if (command.options.json === true) printJson(command.io.stdout, { name, token: added.token });
     else command.io.stdout.write(`${added.token}\n`);
-    note(command.io, command.options, `Shown this once. It makes its holder the caller ${name}, with ${scopes.join(", ")}. Revoke it: delegate-mcp token revoke ${added.info.id}`);
+    note(
+      command.io,
+      command.options,
+      `Shown this once. It makes its holder the caller ${name}, with ${scopes.join(", ")}. Revoke it: delegate-mcp token revoke ${added.info.id}`,
+    );
     return EXIT.ok;
   });
 }
@@ -35,10 +49,21 @@ export function tokenList(command: Command): Promise<number> {
       printJson(command.io.stdout, { tokens: held });
       return EXIT.ok;
     }
-    if (held.length === 0) note(command.io, command.options, "No tokens. `delegate-mcp serve` makes the first one; another: delegate-mcp token add NAME");
+    if (held.length === 0)
+      note(
+        command.io,
+        command.options,
+        "No tokens. `delegate-mcp serve` makes the first one; another: delegate-mcp token add NAME",
+      );
     const colors = colorsFor(command.io.stdout, command.io.env, command.options.color === false);
     const columns = [{ title: "ID" }, { title: "NAME" }, { title: "SCOPES" }, { title: "CREATED" }];
-    if (held.length > 0) printRows(command.io.stdout, colors, columns, held.map(({ id, name, scopes, createdAt }) => [id, name, scopes.join(","), createdAt]));
+    if (held.length > 0)
+      printRows(
+        command.io.stdout,
+        colors,
+        columns,
+        held.map(({ id, name, scopes, createdAt }) => [id, name, scopes.join(","), createdAt]),
+      );
     return EXIT.ok;
   });
 }
@@ -49,11 +74,22 @@ export function tokenRevoke(command: Command, nameOrId: string): Promise<number>
     if (revoked.kind === "refused") return fail(command.io, command.options, failureOfRefusal(revoked));
     if (revoked.tokens.length === 0) {
       const what = `No token has the name or id ${nameOrId}.`;
-      return fail(command.io, command.options, { kind: "failure", code: "unknown_token", exitCode: EXIT.notFound, what, why: null, fix: "See them: delegate-mcp token list" });
+      return fail(command.io, command.options, {
+        kind: "failure",
+        code: "unknown_token",
+        exitCode: EXIT.notFound,
+        what,
+        why: null,
+        fix: "See them: delegate-mcp token list",
+      });
     }
     if (command.options.json === true) printJson(command.io.stdout, { revoked: revoked.tokens });
     else for (const { id, name } of revoked.tokens) command.io.stdout.write(`${id}\t${name}\n`);
-    note(command.io, command.options, "Revoked. A running daemon refuses it from now on; tasks and receipts of the name stay.");
+    note(
+      command.io,
+      command.options,
+      "Revoked. A running daemon refuses it from now on; tasks and receipts of the name stay.",
+    );
     return EXIT.ok;
   });
 }
@@ -75,5 +111,12 @@ function scopesOf(text: string): readonly Scope[] | null {
 }
 
 function usage(what: string): Failure {
-  return { kind: "failure", code: "usage", exitCode: EXIT.usage, what, why: null, fix: "See: delegate-mcp token add --help" };
+  return {
+    kind: "failure",
+    code: "usage",
+    exitCode: EXIT.usage,
+    what,
+    why: null,
+    fix: "See: delegate-mcp token add --help",
+  };
 }

@@ -29,7 +29,8 @@ const LOST_MAX_MS = 30_000;
 const PAUSE_MS = 500;
 
 export async function wait(command: Command, named: readonly string[], options: WaitOptions): Promise<number> {
-  if (options.all === true && options.any === true) return fail(command.io, command.options, usage("Give --any or --all, not both."));
+  if (options.all === true && options.any === true)
+    return fail(command.io, command.options, usage("Give --any or --all, not both."));
   if (named.length > LIMITS.waitTasksMax) {
     return fail(command.io, command.options, usage(`One wait names at most ${LIMITS.waitTasksMax} tasks.`));
   }
@@ -123,7 +124,9 @@ function showTasks(command: Command, tasks: readonly Item[], last: Answer | null
 
 /** A question counts before a failure, a failure before success; tasks that go on do not count. */
 function exitCodeOf(tasks: readonly Item[], all: boolean): number {
-  const counted = tasks.filter((task) => all || isSettled(task) || needsAnswer(task)).map((task) => exitCodeOfStatus(task.status));
+  const counted = tasks
+    .filter((task) => all || isSettled(task) || needsAnswer(task))
+    .map((task) => exitCodeOfStatus(task.status));
   for (const code of [EXIT.inputRequired, EXIT.taskFailed, EXIT.waitOver]) if (counted.includes(code)) return code;
   return EXIT.ok;
 }
@@ -160,7 +163,8 @@ function followDaemon(command: Command): Pick<ApiClient, "post"> {
         if (signal?.aborted === true || !isLoss(reply)) return reply;
         lostSinceMs ??= Date.now();
         if (Date.now() - lostSinceMs > LOST_MAX_MS) return reply;
-        if (pauseMs === 250) note(command.io, command.options, "The daemon does not answer; the wait goes on when it is back.");
+        if (pauseMs === 250)
+          note(command.io, command.options, "The daemon does not answer; the wait goes on when it is back.");
         await delay(pauseMs, undefined, signal === undefined ? {} : { signal }).catch(() => undefined);
       }
     },
@@ -201,5 +205,12 @@ const INTERRUPTED: Failure = {
 };
 
 function usage(what: string): Failure {
-  return { kind: "failure", code: "usage", exitCode: EXIT.usage, what, why: null, fix: "See: delegate-mcp wait --help" };
+  return {
+    kind: "failure",
+    code: "usage",
+    exitCode: EXIT.usage,
+    what,
+    why: null,
+    fix: "See: delegate-mcp wait --help",
+  };
 }

@@ -51,7 +51,7 @@ const TABLE: readonly Row[] = [
   { when: (e) => e.rerun === true, class: "exit_error", nature: "passing" },
   { when: isEdgePage, class: "edge_block", nature: "passing" },
   { when: (e) => isUsageLimit(e) && isLongPause(e), class: "quota", nature: "passing" },
-  { when: (e) => isUsageLimit(e) && e.retryAfterMs !== undefined, class: "provider_transient", nature: "passing" },
+  { when: (e) => isUsageLimit(e) && spanOf(e.retryAfterMs) !== null, class: "provider_transient", nature: "passing" },
   { when: (e) => e.providerKind === "usage_limit_reached", class: "quota", nature: "definitive" },
   { when: (e) => isPassingStatus(e.httpStatus), class: "provider_transient", nature: "passing" },
   { when: (e) => e.httpStatus === 401 || e.httpStatus === 403, class: "auth", nature: "definitive" },

@@ -34,7 +34,7 @@ const STOPPED_MARKS_MAX = 10_000;
  * The guard starts with the first spawn, and again with the next one after it died. From then on `heartbeat` has to be called
  * at least every third of `leaseMs`: after two thirds without one the guard stops the children.
  *
- * `spawn` fails with the system's code, `CWD_GONE` (no working directory), `GUARD_GONE` (no guard could be had, or it died in
+ * `spawn` fails with the system's code, `WORKSPACE` (no working directory), `GUARD_GONE` (no guard could be had, or it died in
  * the middle), `MARK_STOPPED` (the mark was stopped before) or `RELEASED`.
  */
 export function createGuardClient(options: GuardClientOptions): Children {

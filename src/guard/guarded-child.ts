@@ -139,6 +139,6 @@ async function explainFailure(spec: Payloads["spawn"], error: unknown): Promise<
     (entry) => entry.isDirectory(),
     () => false,
   );
-  if (!there) return { code: "CWD_GONE", message: `the working directory ${spec.cwd} is not there` };
+  if (!there) return { code: "WORKSPACE", message: `the working directory ${spec.cwd} is not there` };
   return { code, message: `${spec.command[0]}: ${error instanceof Error ? error.message : code}` };
 }

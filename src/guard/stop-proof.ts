@@ -5,26 +5,22 @@
  */
 
 import type { StopReport } from "../core/command.ts";
+import { sanitiseLine } from "../core/sanitise.ts";
 import type { ProofKind, Survivor } from "../core/task.ts";
 import type { ProcessRow, ProcessTable } from "./process-table.ts";
 
 const COMMAND_CHARACTERS_MAX = 200;
 /** More processes than these are not named. */
 export const NAMED_MAX = 50;
-/** C0, C1 and everything that Unicode calls a control, format, surrogate, private or unassigned character. */
-const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}]+/gu;
-
 export function proven(proof: ProofKind, kept: readonly Survivor[] = []): StopReport {
   return { kind: "proven", stop: { proof, survivors: [], kept, by: null } };
 }
 
 export async function nameProcesses(rows: readonly ProcessRow[], table: ProcessTable): Promise<readonly Survivor[]> {
   const named = rows.slice(0, NAMED_MAX);
-  return Promise.all(named.map(async ({ pid }) => ({ pid, command: presentable(await commandOf(pid, table)) })));
-}
-
-export function presentable(command: string): string {
-  return command.replaceAll(INVISIBLE, " ").trim().slice(0, COMMAND_CHARACTERS_MAX).toWellFormed();
+  return Promise.all(
+    named.map(async ({ pid }) => ({ pid, command: sanitiseLine(await commandOf(pid, table), COMMAND_CHARACTERS_MAX) })),
+  );
 }
 
 async function commandOf(pid: number, table: ProcessTable): Promise<string> {

@@ -232,7 +232,7 @@ function renderRefusal(answer: Of<"refusal">, context: ReplyContext): Rendered {
     say,
     next,
     created: answer.created,
-    error: { code: rejection.code, retryable: RETRYABLE[rejection.code], differing: rejection.differing ?? null },
+    error: compact({ code: rejection.code, retryable: RETRYABLE[rejection.code], differing: rejection.differing }),
     related: related ?? busyHolder(rejection.detail),
     tasks: newest.length === 0 ? null : newest.map((view) => listItem(view, context)),
     ...pendingFields(answer.pending),

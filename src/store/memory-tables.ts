@@ -7,9 +7,18 @@
 import { statusOf } from "../core/describe.ts";
 import type { TaskEvent } from "../core/event.ts";
 import type { TaskId, ThreadId } from "../core/ids.ts";
-import type { Task } from "../core/task.ts";
-import type { Claim, PendingPage, PendingQuery, Receipt, ReceiptKey, TaskPage, TaskQuery } from "../ports/store.ts";
-import { isOpen, isUnread, settledAtMs } from "./task-flags.ts";
+import type { Status, Task } from "../core/task.ts";
+import type {
+  Claim,
+  NumberedEvent,
+  PendingPage,
+  PendingQuery,
+  Receipt,
+  ReceiptKey,
+  TaskPage,
+  TaskQuery,
+} from "../ports/store.ts";
+import { isOpen, isUnread, needsLook, settledAtMs } from "./task-flags.ts";
 import { pageSize } from "./task-list.ts";
 
 export type Tables = {
@@ -72,6 +81,37 @@ function isOrAny<Value>(asked: Value | null, actual: Value): boolean {
   return asked === null || asked === actual;
 }
 
+/** In the order asked, each once. */
+export function tasksByIds(tables: Tables, taskIds: readonly TaskId[], caller: string | null): readonly Task[] {
+  return [...new Set(taskIds)]
+    .map((taskId) => tables.tasks.get(taskId))
+    .filter((task) => task !== undefined)
+    .filter((task) => isOrAny(caller, task.origin.caller));
+}
+
+export function unfinishedTasks(tables: Tables): readonly Task[] {
+  return [...tables.tasks.values()].filter(needsLook).sort(oldestFirst);
+}
+
+export function settledBefore(tables: Tables, beforeMs: number, limit: number): readonly TaskId[] {
+  return [...tables.tasks.values()]
+    .filter((task) => !needsLook(task) && (settledAtMs(task) ?? beforeMs) < beforeMs)
+    .sort(oldestSettlementFirst)
+    .slice(0, pageSize(limit))
+    .map((task) => task.handle.taskId);
+}
+
+export function countByStatus(tables: Tables): Record<Status, number> {
+  const counts = { working: 0, input_required: 0, completed: 0, failed: 0, cancelled: 0 };
+  for (const task of tables.tasks.values()) counts[statusOf(task)] += 1;
+  return counts;
+}
+
+export function eventsAfter(tables: Tables, taskId: TaskId, after: number, limit: number): readonly NumberedEvent[] {
+  const events = (tables.events.get(taskId) ?? []).slice(after, after + pageSize(limit));
+  return events.map((event, index) => ({ number: after + index + 1, event }));
+}
+
 /** Oldest settlement first. */
 export function pendingTasks(tables: Tables, query: PendingQuery): PendingPage {
   const unread = [...tables.tasks.values()].filter((task) => task.origin.caller === query.caller && isUnread(task));
@@ -101,7 +141,7 @@ function isNewer(one: Receipt, other: Receipt): boolean {
   return one.taskId > other.taskId;
 }
 
-export function oldestFirst(one: Task, other: Task): number {
+function oldestFirst(one: Task, other: Task): number {
   return one.handle.taskId < other.handle.taskId ? -1 : 1;
 }
 
@@ -109,7 +149,7 @@ function newestFirst(one: Task, other: Task): number {
   return oldestFirst(other, one);
 }
 
-export function oldestSettlementFirst(one: Task, other: Task): number {
+function oldestSettlementFirst(one: Task, other: Task): number {
   return (settledAtMs(one) ?? 0) - (settledAtMs(other) ?? 0) || oldestFirst(one, other);
 }
 

@@ -78,11 +78,7 @@ async function append(trx: Kysely<Schema>, statements: Statements, change: TaskC
   const { task, events, expectedVersion, texts } = change;
   assert(task.version === expectedVersion + events.length, "a task's version counts its events");
   const columns = taskColumns(task);
-  const { numAffectedRows } =
-    expectedVersion === 0
-      ? await statements.insertTask.run(trx, columns)
-      : await statements.replaceTask.run(trx, { ...columns, expected: expectedVersion });
-  if (numAffectedRows !== 1n) return false;
+  if (!(await writeTask(trx, statements, columns, expectedVersion))) return false;
 
   let number = expectedVersion;
   for (const event of events) {
@@ -94,20 +90,37 @@ async function append(trx: Kysely<Schema>, statements: Statements, change: TaskC
   return true;
 }
 
+/** True if the row was absent (version 0), or was at the expected version. */
+async function writeTask(
+  trx: Kysely<Schema>,
+  statements: Statements,
+  columns: TaskColumns,
+  expected: number,
+): Promise<boolean> {
+  if (expected === 0) return hasChangedOne(await statements.insertTask.run(trx, columns));
+  const change = { ...columns, expected };
+  if (columns.is_open === 1 && hasChangedOne(await statements.replaceSnapshot.run(trx, change))) return true;
+  return hasChangedOne(await statements.replaceTask.run(trx, change));
+}
+
+function hasChangedOne({ numAffectedRows }: { readonly numAffectedRows?: bigint }): boolean {
+  return numAffectedRows === 1n;
+}
+
 /** Keeps the announcement of a task that has settled at least once in step with its being unread. */
 async function announce(trx: Kysely<Schema>, statements: Statements, task: Task, columns: TaskColumns): Promise<void> {
   const { task_id, caller, conversation, settled_ms } = columns;
   if (columns.is_unread === 0 || settled_ms === null) return silence(trx, statements, task_id, caller);
   const settlement = task.settlements;
   const row = { task_id, settlement, caller, conversation, shown: 0, settled_ms };
-  const { numAffectedRows } = await statements.announce.run(trx, row);
-  if (numAffectedRows === 1n) await statements.addUnread.run(trx, { caller, unread: 1 });
+  if (hasChangedOne(await statements.announce.run(trx, row)))
+    await statements.addUnread.run(trx, { caller, unread: 1 });
   else await statements.announceAnew.run(trx, { task_id, settlement, settled_ms, shown: 0 });
 }
 
 async function silence(trx: Kysely<Schema>, statements: Statements, taskId: string, caller: string): Promise<void> {
-  const { numAffectedRows } = await statements.silence.run(trx, { taskId });
-  if (numAffectedRows === 1n) await statements.addUnread.run(trx, { caller, unread: -1 });
+  if (hasChangedOne(await statements.silence.run(trx, { taskId })))
+    await statements.addUnread.run(trx, { caller, unread: -1 });
 }
 
 async function purge(trx: Kysely<Schema>, statements: Statements, taskId: string): Promise<void> {

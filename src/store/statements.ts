@@ -9,6 +9,7 @@ import { type Kysely, sql } from "kysely";
 import { createClaimQueries } from "./claims.ts";
 import { prepare } from "./prepared.ts";
 import type { Schema } from "./schema.ts";
+import { createTaskQueries, createTaskWrites } from "./task-statements.ts";
 import { createListQueries, createTasksByIds } from "./task-list.ts";
 
 export type Statements = ReturnType<typeof createStatements>;
@@ -16,7 +17,8 @@ export type Statements = ReturnType<typeof createStatements>;
 /** `db` only compiles here; each statement is run on whatever connection or transaction it is given. */
 export function createStatements(db: Kysely<Schema>) {
   return {
-    ...taskStatements(db),
+    ...createTaskQueries(db),
+    ...createTaskWrites(db),
     ...belongings(db),
     ...receiptStatements(db),
     ...announcements(db),
@@ -24,89 +26,6 @@ export function createStatements(db: Kysely<Schema>) {
     claims: createClaimQueries(db),
     lists: createListQueries(db),
     tasksByIds: createTasksByIds(db),
-  };
-}
-
-function taskStatements(db: Kysely<Schema>) {
-  const row = {
-    task_id: "a",
-    thread_id: "b",
-    caller: "c",
-    conversation: "d",
-    parent_id: "e",
-    root_id: "f",
-    status: "g",
-    is_open: 1,
-    is_unread: 2,
-    needs_look: 3,
-    created_ms: 4,
-    settled_ms: 5,
-    version: 6,
-    snapshot: "h",
-  };
-  // Types of the arguments; the values stand in for them while a query is built.
-  const columns: Schema["tasks"] = row;
-  const replacement: Schema["tasks"] & { readonly expected: number } = { ...columns, expected: 7 };
-  return {
-    snapshotOfTask: prepare({ taskId: "a" }, ({ taskId }) =>
-      db.selectFrom("tasks").select("snapshot").where("task_id", "=", taskId),
-    ),
-    taskOfThread: prepare({ threadId: "a" }, ({ threadId }) =>
-      db.selectFrom("tasks").select("task_id").where("thread_id", "=", threadId),
-    ),
-    unfinishedTasks: prepare({}, () =>
-      db.selectFrom("tasks").select("snapshot").where("needs_look", "=", sql.lit(1)).orderBy("task_id"),
-    ),
-    tasksByStatus: prepare({}, () =>
-      db
-        .selectFrom("tasks")
-        .select(["status", (eb) => eb.fn.countAll<number>().as("tasks")])
-        .groupBy("status"),
-    ),
-    finishedBefore: prepare({ beforeMs: 1, limit: 2 }, ({ beforeMs, limit }) =>
-      db
-        .selectFrom("tasks")
-        .select("task_id")
-        .where("needs_look", "=", sql.lit(0))
-        .where("settled_ms", "<", beforeMs)
-        .orderBy("settled_ms")
-        .orderBy("task_id")
-        .limit(limit),
-    ),
-    load: prepare({ caller: "a", rootId: "b", sinceMs: 1 }, ({ caller, rootId, sinceMs }) =>
-      db.selectNoFrom((eb) => [
-        eb
-          .selectFrom("tasks")
-          .select(eb.fn.countAll<number>().as("n"))
-          .where("is_open", "=", sql.lit(1))
-          .as("open_tasks"),
-        eb
-          .selectFrom("tasks")
-          .select(eb.fn.countAll<number>().as("n"))
-          .where("root_id", "=", rootId)
-          .where("parent_id", "is not", null)
-          .as("tasks_in_tree"),
-        eb
-          .selectFrom("tasks")
-          .select(eb.fn.countAll<number>().as("n"))
-          .where("caller", "=", caller)
-          .where("created_ms", ">=", sinceMs)
-          .as("delegations_since"),
-      ]),
-    ),
-    insertTask: prepare(columns, (values) =>
-      db
-        .insertInto("tasks")
-        .values(values)
-        .onConflict((conflict) => conflict.column("task_id").doNothing()),
-    ),
-    replaceTask: prepare(replacement, ({ task_id, expected, ...values }) =>
-      db.updateTable("tasks").set(values).where("task_id", "=", task_id).where("version", "=", expected),
-    ),
-    flagsOfTask: prepare({ taskId: "a" }, ({ taskId }) =>
-      db.selectFrom("tasks").select(["caller", "needs_look", "settled_ms"]).where("task_id", "=", taskId),
-    ),
-    deleteTask: prepare({ taskId: "a" }, ({ taskId }) => db.deleteFrom("tasks").where("task_id", "=", taskId)),
   };
 }
 

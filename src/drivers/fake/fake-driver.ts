@@ -10,9 +10,10 @@
  */
 
 import { existsSync } from "node:fs";
-import { appendFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { assertNever } from "../../core/assert.ts";
+import type { FaultEvidence } from "../../core/failure.ts";
 import type { Usage } from "../../core/task.ts";
 import type { AttemptOrder, Driver, DriverEnd, DriverEvent, DriverTools } from "../../ports/driver.ts";
 import { untilAborted } from "../read-output.ts";
@@ -103,15 +104,13 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
     case "waitFor":
       return unlessAborted(tools, scene.released(step.name));
     case "fault":
-      if (memory.faults >= step.times) return NEXT;
-      memory.faults += 1;
-      return { kind: "stop", event: endEvent(memory, null, { end: "fault", fault: step.fault }) };
+      return faultUntil(step.times, step.fault, memory);
     case "ask": {
       const { ask, prompt, optionIds, labels, action } = step;
       return { kind: "pause", event: { kind: "asked", ask, prompt, optionIds, labels, action } };
     }
     case "write":
-      await (step.append ? appendFile : writeFile)(resolve(order.spec.cwd, step.path), step.text);
+      await writeFile(resolve(order.spec.cwd, step.path), step.text, { flag: step.append ? "a" : "w" });
       memory.wrote = true;
       return NEXT;
     case "end":
@@ -125,6 +124,12 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
     default:
       return assertNever(step);
   }
+}
+
+function faultUntil(times: number, fault: FaultEvidence, memory: FakeMemory): StepResult {
+  if (memory.faults >= times) return NEXT;
+  memory.faults += 1;
+  return { kind: "stop", event: endEvent(memory, null, { end: "fault", fault }) };
 }
 
 type EndStep = Omit<Extract<FakeStep, { readonly do: "end" }>, "do">;

@@ -1,0 +1,413 @@
+/**
+ * Rules about calls and their answers: what callers were told, when, and what their words did.
+ */
+
+import { readAfter, toldOf } from "../../src/core/after.ts";
+import { isNews, statusOf } from "../../src/core/describe.ts";
+import { nodeIdOf, parseId, type TaskId } from "../../src/core/ids.ts";
+import { LIMITS } from "../../src/core/limits.ts";
+import type { Status, Task } from "../../src/core/task.ts";
+import type { Rule } from "./history-check.ts";
+import { isEventOf } from "./history-rules-tasks.ts";
+import type { OpenCall, Scene } from "./history-scene.ts";
+import type { EntryOf } from "./history.ts";
+
+const handleOrNext: Rule = {
+  name: "handle-or-next",
+  promises: ["P1"],
+  says: "every answer has a next step, and an answer about a task has its handle",
+  begin: (tell) => (entry) => {
+    if (entry.kind !== "answer") return;
+    if (entry.next === null) tell(`call ${entry.id}: no next step`);
+    if (entry.form === "task" && entry.tasks.length !== 1) tell(`call ${entry.id}: no handle`);
+  },
+};
+
+const identity: Rule = {
+  name: "identity",
+  promises: ["P2"],
+  says: "a task's three ids are the same in every answer",
+  begin: (tell) => (entry, scene) => {
+    if (entry.kind !== "answer") return;
+    for (const { taskId, childThreadId, nodeId } of entry.tasks) {
+      const handle = scene.tasks.get(taskId)?.handle;
+      if (nodeId !== nodeIdOf(taskId)) tell(`call ${entry.id}: ${taskId} has node ${nodeId}`);
+      if (handle !== undefined && handle.childThreadId !== childThreadId) {
+        tell(`call ${entry.id}: ${taskId} has thread ${childThreadId}, first ${handle.childThreadId}`);
+      }
+    }
+  },
+};
+
+const durable: Rule = {
+  name: "durable",
+  promises: ["P4"],
+  says: "no answer tells of a task, or of a change of it, that is not committed",
+  begin: (tell) => (entry, scene) => {
+    if (entry.kind !== "answer") return;
+    for (const { taskId, version } of entry.tasks) {
+      const committed = scene.tasks.get(taskId)?.version ?? 0;
+      if (version > committed) tell(`call ${entry.id}: ${taskId} at version ${version}, ${committed} is committed`);
+    }
+  },
+};
+
+const onePerKey: Rule = {
+  name: "one-per-key",
+  promises: ["P3"],
+  says: "a key names one task for ever, and creates at most one",
+  begin: (tell) => {
+    const accepted = new Map<string, TaskId>();
+    const named = new Map<string, TaskId>();
+    const created = new Map<string, number>();
+    return (entry, scene) => {
+      if (isEventOf(entry, "TaskAccepted")) {
+        const { caller, parentTaskId, clientRequestId } = entry.event.origin;
+        const key = JSON.stringify([caller, parentTaskId, clientRequestId]);
+        const first = accepted.get(key);
+        if (first !== undefined) tell(`key ${clientRequestId} of ${caller} made ${entry.taskId} beside ${first}`);
+        accepted.set(key, entry.taskId);
+      }
+      if (entry.kind !== "answer" || entry.created === null || entry.created === "none") return;
+      const call = scene.calls.get(entry.id);
+      const taskId = entry.tasks[0]?.taskId;
+      if (call === undefined || taskId === undefined || call.key === null) return;
+      const about = call.tool === "task_continue" ? taskId : null;
+      const key = JSON.stringify([call.caller, call.tool, about, call.key]);
+      const first = named.get(key);
+      if (first !== undefined && first !== taskId) tell(`key ${call.key} of ${call.caller} names ${taskId} and ${first}`);
+      named.set(key, taskId);
+      if (entry.created !== "new") return;
+      const earlier = created.get(key);
+      if (earlier !== undefined) tell(`key ${call.key}: calls ${earlier} and ${entry.id} were both told that it was new`);
+      created.set(key, entry.id);
+    };
+  },
+};
+
+const committedIsTold: Rule = {
+  name: "committed-is-told",
+  promises: ["P1", "P3"],
+  says: "a call whose work was committed is not refused",
+  begin: (tell) => {
+    const overlapping = new Map<string, number>();
+    const committed = new Map<string, number>();
+    return (entry, scene) => {
+      if (entry.kind === "call" && entry.key !== null) {
+        const key = JSON.stringify([entry.caller, entry.tool, entry.key]);
+        overlapping.set(key, (overlapping.get(key) ?? 0) + 1);
+      }
+      if (entry.kind === "receipt") committed.set(JSON.stringify([entry.caller, entry.tool, entry.key]), entry.runMs ?? 0);
+      if (entry.kind !== "answer" || entry.form !== "refusal" || entry.created !== "none") return;
+      const call = scene.calls.get(entry.id);
+      if (call === undefined || call.key === null) return;
+      const key = JSON.stringify([call.caller, call.tool, call.key]);
+      if (committed.has(key) && overlapping.get(key) === 1) {
+        tell(`call ${entry.id}: refused with ${entry.code ?? "nothing"} although its work was committed`);
+      }
+    };
+  },
+};
+
+const continued: Rule = {
+  name: "continued",
+  promises: ["P1", "P3"],
+  says: "a message is sent once per key, and an answer says so only if it was",
+  begin: (tell) => {
+    const sent = new Map<TaskId, number>();
+    const keys = new Map<TaskId, Set<string>>();
+    const asOf = new Map<number, ReadonlyMap<TaskId, number>>();
+    return (entry, scene) => {
+      if (entry.kind === "event" && entry.event.kind === "MessageQueued") {
+        sent.set(entry.taskId, (sent.get(entry.taskId) ?? 0) + 1);
+        const limit = keys.get(entry.taskId)?.size ?? 0;
+        if (scene.tellsCalls && (sent.get(entry.taskId) ?? 0) > limit) {
+          tell(`${entry.taskId}: ${sent.get(entry.taskId) ?? 0} messages queued for ${limit} keys`);
+        }
+      }
+      if (entry.kind === "call" && entry.tool === "task_continue") {
+        asOf.set(entry.id, new Map(sent));
+        for (const taskId of taskIdsOf(entry, scene)) {
+          const known = keys.get(taskId) ?? new Set();
+          keys.set(taskId, known.add(`${entry.caller} ${entry.key ?? ""}`));
+        }
+      }
+      if (entry.kind !== "answer" || entry.created !== "new") return;
+      const call = scene.calls.get(entry.id);
+      const taskId = entry.tasks[0]?.taskId;
+      if (call?.tool !== "task_continue" || taskId === undefined) return;
+      const before = asOf.get(entry.id)?.get(taskId) ?? 0;
+      if ((sent.get(taskId) ?? 0) <= before) tell(`call ${entry.id}: says that a message was sent, and none was`);
+    };
+  },
+};
+
+const byWord: Rule = {
+  name: "by-word",
+  promises: ["P7", "P9"],
+  says: "only a caller's own words cancel a task or clear a delivery",
+  begin: (tell) => {
+    const cancels = new Set<TaskId>();
+    const words = new Map<TaskId, number>();
+    const hears = (taskId: TaskId, settlement: number): void => {
+      words.set(taskId, Math.max(words.get(taskId) ?? 0, settlement));
+    };
+    const settledNews = new Map<TaskId, { readonly number: number; readonly news: number }[]>();
+    return (entry, scene) => {
+      if (!scene.tellsCalls) return;
+      if (entry.kind === "call") {
+        for (const taskId of taskIdsOf(entry, scene)) {
+          if (entry.tool === "task_cancel") cancels.add(taskId);
+          if (entry.tool === "task_ack") hears(taskId, entry.settlement ?? 0);
+          if (entry.tool === "task_continue") hears(taskId, Number.POSITIVE_INFINITY);
+        }
+        if (entry.tool === "task_wait" && entry.after !== null) {
+          const after = readAfter(entry.after);
+          for (const taskId of scene.tasks.keys()) {
+            const told = toldOf(after, taskId)?.news ?? -1;
+            for (const { number, news } of settledNews.get(taskId) ?? []) if (news <= told) hears(taskId, number);
+          }
+        }
+      }
+      if (entry.kind !== "event") return;
+      const { taskId, event } = entry;
+      if (event.kind === "TaskSettled") {
+        const { number, news } = event.settlement;
+        settledNews.set(taskId, [...(settledNews.get(taskId) ?? []), { number, news }]);
+      }
+      if (event.kind === "CancelRequested" && !cancels.has(taskId)) tell(`${taskId}: cancelled without a cancel`);
+      if (event.kind === "DeliveryAcked" && event.settlement > (words.get(taskId) ?? 0)) {
+        tell(`${taskId}: settlement ${event.settlement} counts as read without its caller's word`);
+      }
+    };
+  },
+};
+
+const cancelled: Rule = {
+  name: "cancelled",
+  promises: ["P12"],
+  says: "after an answered cancel nothing is started until somebody continues the task",
+  begin: (tell) => {
+    const messages = new Map<TaskId, number>();
+    const asOf = new Map<number, ReadonlyMap<TaskId, number>>();
+    const holds = new Map<TaskId, number>();
+    return (entry, scene) => {
+      if (entry.kind === "call" && entry.tool === "task_cancel") asOf.set(entry.id, new Map(messages));
+      if (entry.kind === "answer" && entry.form === "task" && scene.calls.get(entry.id)?.tool === "task_cancel") {
+        const taskId = entry.tasks[0]?.taskId;
+        if (taskId === undefined) return;
+        if ((messages.get(taskId) ?? 0) === (asOf.get(entry.id)?.get(taskId) ?? 0)) holds.set(taskId, entry.id);
+      }
+      if (entry.kind !== "event") return;
+      const { taskId, event } = entry;
+      if (event.kind === "MessageQueued") {
+        messages.set(taskId, (messages.get(taskId) ?? 0) + 1);
+        holds.delete(taskId);
+      }
+      const call = holds.get(taskId);
+      if (event.kind === "AttemptStarted" && call !== undefined) {
+        tell(`${taskId}: attempt ${event.epoch} started after its cancel (call ${call}) was answered`);
+      }
+    };
+  },
+};
+
+const slices: Rule = {
+  name: "slices",
+  promises: ["P7", "P8"],
+  says: "no call is held longer than it may be",
+  begin: (tell) => {
+    const told = new Set<number>();
+    return (entry, scene) => {
+      const { answerWithinMs } = scene.header;
+      if (answerWithinMs === null) return;
+      for (const call of scene.openCalls.values()) {
+        const lateMs = scene.undisturbedMs - call.sinceUndisturbedMs - heldMs(call) - answerWithinMs;
+        if (lateMs <= 0 || told.has(call.id)) continue;
+        told.add(call.id);
+        tell(`call ${call.id}: ${call.tool} is held ${lateMs} ms too long`);
+      }
+      if (entry.kind !== "rest") return;
+      for (const call of scene.openCalls.values()) tell(`call ${call.id}: ${call.tool} was never answered`);
+    };
+  },
+};
+
+const wakes: Rule = {
+  name: "wakes",
+  promises: ["P8"],
+  says: "what ends a wait ends it at once, not at the end of its slice",
+  begin: (tell) => {
+    const due = new Map<number, number>();
+    return (entry, scene) => {
+      const { answerWithinMs } = scene.header;
+      if (answerWithinMs === null) return;
+      if (entry.kind === "event" || entry.kind === "call") {
+        for (const call of scene.openCalls.values()) {
+          if (!due.has(call.id) && hasNewsFor(call, scene)) due.set(call.id, scene.undisturbedMs);
+        }
+      }
+      for (const [id, sinceMs] of due) {
+        const call = scene.openCalls.get(id);
+        if (call !== undefined && scene.undisturbedMs - sinceMs <= answerWithinMs) continue;
+        due.delete(id);
+        if (call !== undefined) tell(`call ${id}: has had news for ${scene.undisturbedMs - sinceMs} ms`);
+      }
+      if (entry.kind === "answer" || entry.kind === "unanswered") due.delete(entry.id);
+    };
+  },
+};
+
+type Told = { readonly version: number; readonly atMs: number; readonly status: Status; readonly phase: string };
+
+const truth: Rule = {
+  name: "truth",
+  promises: ["P1"],
+  says: "an answer tells what is true at that moment, not what was true before it was held",
+  begin: (tell) => {
+    const told = new Map<TaskId, Told[]>();
+    return (entry, scene) => {
+      if (entry.kind === "event") {
+        const task = scene.tasks.get(entry.taskId);
+        if (task === undefined) return;
+        const list = told.get(entry.taskId) ?? [];
+        list.push({ version: task.version, atMs: scene.undisturbedMs, status: statusOf(task), phase: task.state.kind });
+        told.set(entry.taskId, list);
+      }
+      const { answerWithinMs } = scene.header;
+      if (entry.kind !== "answer" || answerWithinMs === null) return;
+      for (const shown of entry.tasks) {
+        const list = told.get(shown.taskId) ?? [];
+        const then = list.find(({ version }) => version === shown.version);
+        if (then !== undefined && then.status !== shown.status) {
+          tell(`call ${entry.id}: ${shown.taskId} was ${then.status} at version ${shown.version}, not ${shown.status}`);
+        }
+        const settledAt = list.findLast(({ atMs }) => atMs < scene.undisturbedMs - answerWithinMs);
+        if (settledAt !== undefined && settledAt.version > shown.version) {
+          const lateMs = scene.undisturbedMs - settledAt.atMs;
+          tell(`call ${entry.id}: shows ${shown.taskId} at version ${shown.version}, passed ${lateMs} ms ago`);
+        }
+      }
+    };
+  },
+};
+
+const rereading: Rule = {
+  name: "rereading",
+  promises: ["P9"],
+  says: "a result reads the same every time",
+  begin: (tell) => {
+    const results = new Map<string, string | null>();
+    return (entry) => {
+      if (entry.kind !== "answer" || entry.form === "list") return;
+      for (const shown of entry.tasks) {
+        if (shown.phase !== "settled" || !shown.told) continue;
+        const key = `${shown.taskId}:${shown.settlements}`;
+        const first = results.get(key);
+        if (first === undefined) results.set(key, shown.result);
+        else if (first !== shown.result) tell(`call ${entry.id}: ${key} reads ${shown.result ?? "-"}, first ${first ?? "-"}`);
+      }
+    };
+  },
+};
+
+const pending: Rule = {
+  name: "pending",
+  promises: ["P9"],
+  says: "every settlement is announced until its caller has confirmed it",
+  begin: (tell) => {
+    const seen = new Map<string, Set<string>>();
+    return (entry, scene) => {
+      if (entry.kind !== "answer") return;
+      const call = scene.calls.get(entry.id);
+      if (call === undefined) return;
+      const heard = seen.get(call.caller) ?? new Set();
+      seen.set(call.caller, heard);
+      for (const { taskId, settlement } of entry.pending.completions) {
+        heard.add(`${taskId}:${settlement}`);
+        const task = scene.tasks.get(taskId);
+        if (task !== undefined && task.origin.caller !== call.caller) tell(`call ${entry.id}: announces ${taskId} of another`);
+      }
+      for (const shown of entry.tasks) if (shown.phase === "settled") heard.add(`${shown.taskId}:${shown.settlements}`);
+      if (!call.atRest) return;
+      const unread = unreadOf(scene, call.caller);
+      const shownHere = unread.filter((task) => entry.tasks.some(({ taskId }) => taskId === task.handle.taskId)).length;
+      const told = entry.pending.completions.length + entry.pending.count;
+      if (told > unread.length || told < unread.length - shownHere) {
+        tell(`call ${entry.id}: announces ${told} settlements, ${unread.length} are unread`);
+      }
+      for (const { handle, settlements } of unread) {
+        if (!heard.has(`${handle.taskId}:${settlements}`)) tell(`${handle.taskId}: settlement ${settlements} was never told`);
+      }
+    };
+  },
+};
+
+const foreign: Rule = {
+  name: "foreign",
+  promises: ["P16"],
+  says: "a caller is never told of another's task",
+  begin: (tell) => (entry, scene) => {
+    if (entry.kind !== "answer") return;
+    const call = scene.calls.get(entry.id);
+    for (const { taskId } of entry.tasks) {
+      const owner = scene.tasks.get(taskId)?.origin.caller;
+      if (call !== undefined && owner !== undefined && owner !== call.caller) tell(`call ${entry.id}: shows ${taskId} of ${owner}`);
+    }
+  },
+};
+
+export const CALL_RULES: readonly Rule[] = [
+  handleOrNext,
+  identity,
+  durable,
+  onePerKey,
+  committedIsTold,
+  continued,
+  byWord,
+  cancelled,
+  slices,
+  wakes,
+  truth,
+  rereading,
+  pending,
+  foreign,
+];
+
+/** A cancel answers with what is still stopping after this. */
+const CANCEL_MS = 8_000;
+
+function heldMs(call: OpenCall): number {
+  return call.tool === "task_cancel" ? CANCEL_MS : Math.min(call.waitMs, LIMITS.sliceMaxMs);
+}
+
+/** The tasks that a call names by any of their ids, as far as they exist. */
+function taskIdsOf(call: EntryOf<"call">, scene: Scene): readonly TaskId[] {
+  return (call.about ?? []).flatMap((text) => {
+    const parsed = parseId(text);
+    if (parsed.kind === "task") return [parsed.taskId];
+    const named = [...scene.tasks.values()].find((task) => task.handle.childThreadId === text);
+    return named === undefined ? [] : [named.handle.taskId];
+  });
+}
+
+/** Whether this wait has something to tell. Waits without ids are not judged: which tasks they hold is not told. */
+function hasNewsFor(call: OpenCall, scene: Scene): boolean {
+  if (call.tool !== "task_wait" || call.waitMs === 0 || call.about === null) return false;
+  const tasks = taskIdsOf(call, scene).flatMap((taskId) => scene.tasks.get(taskId) ?? []);
+  const own = tasks.filter((task) => task.origin.caller === call.caller);
+  if (own.length === 0) return false;
+  const after = call.after === null ? null : readAfter(call.after);
+  const isToldOf = (task: Task): boolean => isNews(task, toldOf(after, task.handle.taskId)?.news ?? null);
+  if (call.until === "all") return own.every((task) => task.state.kind === "settled") && own.some(isToldOf);
+  return own.some(isToldOf);
+}
+
+function unreadOf(scene: Scene, caller: string): readonly Task[] {
+  return [...scene.tasks.values()].filter(
+    (task) =>
+      task.origin.caller === caller &&
+      task.state.kind === "settled" &&
+      task.acknowledgedThrough < task.state.settlement.number,
+  );
+}
