@@ -4,6 +4,9 @@
  * Invariant: `make` depends on the sources alone (no time, no environment), so that two runs give the same bytes.
  */
 
+import { makeConfigurationTable, makeEnvExample } from "../src/config/env-example.ts";
+import { makeFailureCatalogue } from "./failure-catalogue.ts";
+
 export type GeneratedFile = {
   /** Path from the top of the repository. */
   readonly path: string;
@@ -11,4 +14,8 @@ export type GeneratedFile = {
   readonly make: () => string | Promise<string>;
 };
 
-export const GENERATED: readonly GeneratedFile[] = [];
+export const GENERATED: readonly GeneratedFile[] = [
+  { path: ".env.example", make: makeEnvExample },
+  { path: "docs/configuration.md", make: makeConfigurationTable },
+  { path: "docs/failure-catalogue.md", make: makeFailureCatalogue },
+];

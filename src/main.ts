@@ -20,6 +20,7 @@ import { CONTRACT_VERSION } from "./config/contract-version.ts";
 import { engineSettings } from "./config/engine-settings.ts";
 import { knownSecrets } from "./config/known-secrets.ts";
 import type { LoadedConfig } from "./config/load-config.ts";
+import type { DataDirRefusal } from "./config/private-files.ts";
 import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
@@ -62,7 +63,13 @@ export type Ready = {
 export type StartedDaemon =
   | { readonly kind: "started"; readonly ready: Ready; stop(mode: "hand_over" | "stop"): Promise<void> }
   /** `url`: where our own daemon on the same data directory listens, if that is who holds it. */
-  | { readonly kind: "refused"; readonly reason: string; readonly message: string; readonly url: string | null };
+  | {
+      readonly kind: "refused";
+      readonly reason: string;
+      readonly message: string;
+      readonly fix?: string;
+      readonly url: string | null;
+    };
 
 export async function startDaemon(options: DaemonOptions): Promise<StartedDaemon> {
   await using opened = new AsyncDisposableStack();
@@ -178,8 +185,8 @@ async function listen(
 
 type Refused = Extract<StartedDaemon, { readonly kind: "refused" }>;
 
-function refusal({ reason, message }: { readonly reason: string; readonly message: string }): Refused {
-  return { kind: "refused", reason, message, url: null };
+function refusal({ reason, message, fix }: DataDirRefusal): Refused {
+  return { kind: "refused", reason, message, fix, url: null };
 }
 
 /** Our own daemon on the same directory is no fault: whoever starts a second one wants that one. */

@@ -22,7 +22,7 @@ export type StartDaemonResult =
       readonly reason: string;
       readonly message: string;
       /** What to do, where `serve` does not know that by the reason. */
-      readonly fix?: string | null;
+      readonly fix?: string;
       /** Where our own daemon on the same data directory listens, if that is who holds it. */
       readonly url: string | null;
     };

@@ -96,7 +96,7 @@ function widthsOf(
   const natural = columns.map((column, index) =>
     Math.max(column.title.length, ...rows.map((row) => (row[index] ?? "").length)),
   );
-  const over = natural.reduce((sum, width) => sum + width + BETWEEN, 0) - terminal;
+  const over = natural.reduce((sum, width) => sum + width + BETWEEN, 0) - BETWEEN - terminal;
   if (over <= 0) return natural;
   const wide = columns.flatMap((column, index) => (column.wide ? [natural[index] ?? 0] : []));
   const limit = narrowest(wide, over);

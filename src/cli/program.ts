@@ -23,6 +23,8 @@ export type ProgramParts = {
   readonly version: string;
   /** Loads the daemon, which the other commands do without. */
   readonly loadDaemon: () => Promise<StartDaemon>;
+  /** Longest orderly stop of a daemon; 9.5 s unless told otherwise. */
+  readonly stopMaxMs?: number;
 };
 
 /** Runs one command line (without program names) and returns its exit code. Never rejects for what a user did. */
@@ -113,7 +115,7 @@ function addServe(program: Parser, parts: ProgramParts, run: Run): void {
       "after",
       "\nSettings can also come from DELEGATE_MCP_* variables and the configuration file; see `config show --origin`.",
     );
-  run(verb, async (command) => serve(command, verb.opts<SettingsOptions>(), await parts.loadDaemon()));
+  run(verb, async (command) => serve(command, verb.opts<SettingsOptions>(), await parts.loadDaemon(), parts.stopMaxMs));
 }
 
 function addTaskVerbs(program: Parser, run: Run): void {

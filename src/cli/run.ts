@@ -1,38 +1,27 @@
 /**
- * Entry of the program. `bin/delegate-mcp.js` imports it, which runs the command line.
+ * Entry of the program: `bin/delegate-mcp.js` imports it once Node is known to be new enough, which runs the command line.
  *
- * Invariant: on a Node that is too old this file still loads and says so in one line; everything newer comes after that.
+ * Invariant: the process ends as soon as its command has: nothing that is still open keeps it.
  */
 
-const NODE_MIN = [22, 19] as const;
+import { processIo } from "./io.ts";
+import { runCommandLine } from "./program.ts";
+import { readVersion } from "./version.ts";
 
-if (isTooOld(process.versions.node)) {
-  process.stderr.write(
-    `delegate-mcp needs Node ${NODE_MIN.join(".")} or newer; this is ${process.versions.node} (${process.execPath}).\n`,
-  );
-  process.exit(2);
-}
+const STDOUT_MAX_MS = 60_000;
+/** Nobody may ever read standard error; what a person is told there is a few lines. */
+const STDERR_MAX_MS = 1_000;
 
 hideExperimentalWarnings();
 // A reader that has gone (`list | head`) is no error of ours.
 process.stdout.on("error", () => undefined);
 process.stderr.on("error", () => undefined);
 
-const [{ runCommandLine }, { processIo }, { readVersion }] = await Promise.all([
-  import("./program.ts"),
-  import("./io.ts"),
-  import("./version.ts"),
-]);
 const loadDaemon = async () => (await import("../main.ts")).startDaemon;
 const exitCode = await runCommandLine(process.argv.slice(2), { io: processIo(), version: readVersion(), loadDaemon });
-await written(process.stdout, 60_000);
-await written(process.stderr, 1_000);
+await written(process.stdout, STDOUT_MAX_MS);
+await written(process.stderr, STDERR_MAX_MS);
 process.exit(exitCode);
-
-function isTooOld(version: string): boolean {
-  const [major = 0, minor = 0] = version.split(".").map(Number);
-  return major < NODE_MIN[0] || (major === NODE_MIN[0] && minor < NODE_MIN[1]);
-}
 
 /** The warnings about parts of Node that this program uses on purpose (its SQLite, replacing a process). */
 function hideExperimentalWarnings(): void {

@@ -27,7 +27,12 @@ const STOP_MAX_MS = 9_500;
  */
 const ECHO_MS = 300;
 
-export async function serve(command: Command, given: SettingsOptions, startDaemon: StartDaemon): Promise<number> {
+export async function serve(
+  command: Command,
+  given: SettingsOptions,
+  startDaemon: StartDaemon,
+  stopMaxMs = STOP_MAX_MS,
+): Promise<number> {
   const { io, options } = command;
   if (isChild(io.env)) io.restart(environmentWithoutMarks(io.env));
   const loaded = loadSettings(command, given);
@@ -46,7 +51,7 @@ export async function serve(command: Command, given: SettingsOptions, startDaemo
     options,
     signal === "SIGINT" ? "Stopping. Children are stopped now and resume at the next start." : "Stopping.",
   );
-  const orderly = await withinTime(result.stop(modeOf(signal)), STOP_MAX_MS);
+  const orderly = await withinTime(result.stop(modeOf(signal)), stopMaxMs);
   if (!orderly) note(io, options, "Stopped without waiting any longer; nothing that was accepted is lost.");
   stopping.dispose();
   return EXIT.ok;
@@ -57,20 +62,23 @@ type Refused = Extract<StartDaemonResult, { readonly kind: "refused" }>;
 function refused(command: Command, result: Refused, dataDir: string): number {
   const { io, options } = command;
   if (result.reason === "already_running") return alreadyRunning(command, result, dataDir);
-  const { exitCode, fix } = ADVICE[result.reason] ?? { exitCode: EXIT.usage, fix: null };
-  const failure = { code: result.reason, exitCode, what: result.message, why: null, fix: result.fix ?? fix };
+  const { exitCode, advice } = KNOWN_REASONS[result.reason] ?? { exitCode: EXIT.usage, advice: "" };
+  const failure = {
+    code: result.reason,
+    exitCode,
+    what: `${result.message}${advice}`,
+    why: null,
+    fix: result.fix ?? null,
+  };
   return fail(io, options, { kind: "failure", ...failure });
 }
 
-/** What the operator can do where the reason alone tells it. */
-const ADVICE: Readonly<Record<string, { readonly exitCode: number; readonly fix: string | null }>> = {
-  port_busy: {
-    exitCode: EXIT.busy,
-    fix: "Stop what listens there, or choose another port: --port N (clients are set up for this one).",
-  },
-  locked: { exitCode: EXIT.busy, fix: "Stop what holds it, or name another directory: --data-dir DIR." },
-  file_open: { exitCode: EXIT.auth, fix: null },
-  directory_open: { exitCode: EXIT.auth, fix: null },
+/** Reasons with an exit code of their own; `advice` goes on the same line, as supervisors show the last one. */
+const KNOWN_REASONS: Readonly<Record<string, { readonly exitCode: number; readonly advice: string }>> = {
+  port_busy: { exitCode: EXIT.busy, advice: "; stop what listens there, or choose another port with --port" },
+  locked: { exitCode: EXIT.busy, advice: "; stop what holds it, or name another directory with --data-dir" },
+  file_open: { exitCode: EXIT.auth, advice: "" },
+  directory_open: { exitCode: EXIT.auth, advice: "" },
 };
 
 /** Whoever starts a second daemon on the same directory wants the one that runs. */

@@ -50,7 +50,7 @@ export function configShow(command: Command, given: SettingsOptions & { readonly
   const columns = [
     { title: "SETTING" },
     { title: "VALUE", wide: true } as const,
-    ...(given.origin === true ? [{ title: "FROM" }] : []),
+    ...(given.origin === true ? [{ title: "FROM", wide: true } as const] : []),
   ];
   const cells = rows.map(({ key, value, originText }) => {
     const shown = typeof value === "string" ? value : JSON.stringify(value);

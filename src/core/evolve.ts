@@ -217,8 +217,7 @@ function attemptFailed(task: Task, event: EventOf<"AttemptFailed">): Task {
  */
 export function withoutOldFaults(task: Task, atMs: number): Task {
   const attempt = attemptOf(task.state);
-  const healthy =
-    attempt !== null && attempt.steps > 0 && atMs - attempt.startedAtMs > task.spec.policy.backoffMaxMs;
+  const healthy = attempt !== null && attempt.steps > 0 && atMs - attempt.startedAtMs > task.spec.policy.backoffMaxMs;
   return healthy ? { ...task, tries: 0, unknowns: 0, faultSinceMs: null } : task;
 }
 

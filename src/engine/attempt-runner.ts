@@ -18,6 +18,7 @@ import type { AttemptOrder, Driver, DriverEvent } from "../ports/driver.ts";
 import type { Faults } from "../ports/fault.ts";
 import type { Log } from "../ports/log.ts";
 import type { Executor, Text } from "./execute.ts";
+import { isStorageTrouble } from "./storage.ts";
 
 export type AttemptRunner = {
   /** Begins to run the attempt; returns at once. */
@@ -39,7 +40,12 @@ export type RunnerWorld = {
   readonly faults: Faults;
   /** An attempt has ended or stopped running: a slot may be free, the task needs a look. */
   readonly onEnded: (task: TaskId) => void;
+  /** What happened to this task cannot be written at present; it is kept in memory and tried again. */
+  readonly onUnwritten: (task: TaskId) => void;
 };
+
+/** Between two tries to write what happened while the storage is in trouble. */
+const WRITE_AGAIN_MS = 1_000;
 
 type Running = {
   readonly epoch: number;
@@ -66,7 +72,7 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
     const report = async (event: DriverEvent): Promise<void> => {
       if (ended || muted || signal.aborted) return;
       ended = event.kind === "end";
-      await record(taskId, attempt, event, running);
+      await recordSurely(taskId, attempt, event, running);
     };
     const tools = { children: world.children, clock: world.clock, log: world.log, signal };
     try {
@@ -75,6 +81,21 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
       world.log.error("driver_failed", { taskId, driver: driver.name, error: String(error) });
     }
     await report({ kind: "end", end: "lost", text: null, sideEffects: true, usage: null });
+  }
+
+  /** An outcome outlives storage trouble in memory (contract §12); a progress report does not need to. */
+  async function recordSurely(taskId: TaskId, attempt: Attempt, event: DriverEvent, running: Running): Promise<void> {
+    for (;;) {
+      try {
+        return await record(taskId, attempt, event, running);
+      } catch (error) {
+        if (!isStorageTrouble(error)) throw error;
+        world.log.warn("outcome_not_written", { taskId, event: event.kind, storageCode: error.storageCode });
+        world.onUnwritten(taskId);
+        if (event.kind === "progress" || muted) return;
+        await pause(world.clock, WRITE_AGAIN_MS);
+      }
+    }
   }
 
   async function record(taskId: TaskId, attempt: Attempt, event: DriverEvent, running: Running): Promise<void> {

@@ -66,7 +66,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
   const courier = createCourier(store);
   const live = createLiveTasks();
   const executor = createExecutor(world, changed);
-  const runner = createAttemptRunner({ ...world, executor, onEnded });
+  const runner = createAttemptRunner({ ...world, executor, onEnded, onUnwritten: hub.wake });
   const performer = createPerformer({ ...world, executor, runner });
   const supervisor = createSupervisor({
     store,

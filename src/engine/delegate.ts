@@ -271,6 +271,11 @@ function unsupported(request: DelegateRequest, agentName: string): Rejection | n
   if (Object.keys(request.options).length > 0) {
     return invalid([{ field: "options", expected: `nothing: agent ${agentName} has no options` }]);
   }
+  if (request.resultSchema !== null) {
+    return invalid([
+      { field: "resultSchema", expected: "nothing: this version does not check results against a schema" },
+    ]);
+  }
   if (request.model !== null) {
     return invalid([{ field: "model", expected: `nothing: agent ${agentName} takes no model` }]);
   }

@@ -72,6 +72,7 @@ export function createPresenter(world: PresenterWorld): Presenter {
         clientRequestId: null,
         otherLive: [],
         alreadyDone: false,
+        storageTrouble: !store.healthy(),
         ...extra,
         pending: await courier.pendingFor(caller, new Set([task.handle.taskId])),
       };

@@ -7,10 +7,12 @@ import { LIMITS } from "../core/limits.ts";
 import type { NextStep } from "../core/next-step.ts";
 import { parseId, type TaskId } from "../core/ids.ts";
 import type { Answer, ListRequest, StatusRequest } from "../ports/engine.ts";
+import type { IdSource } from "../ports/id-source.ts";
 import type { Store } from "../ports/store.ts";
 import type { Courier } from "./courier.ts";
 import { type Lookup, scopeOf } from "./lookup.ts";
 import type { Presenter } from "./present.ts";
+import { suggestKey } from "./receipts.ts";
 
 export type Reads = {
   status(request: StatusRequest, caller: Caller): Promise<Answer>;
@@ -22,6 +24,7 @@ export function createReads(world: {
   readonly presenter: Presenter;
   readonly lookup: Lookup;
   readonly courier: Courier;
+  readonly ids: IdSource;
 }): Reads {
   const { store, presenter, lookup, courier } = world;
 
@@ -30,6 +33,13 @@ export function createReads(world: {
     const next: NextStep = { kind: "repeat_same_call" };
     const detail = { clientRequestId };
     return presenter.refusal({ kind: "rejection", code: "unknown_task", next, detail }, caller, { clientRequestId });
+  }
+
+  /** The key is known, but the task's data is past its retention. */
+  async function expired(clientRequestId: string, taskId: TaskId, caller: Caller): Promise<Answer> {
+    const next: NextStep = { kind: "choose_key", clientRequestId: suggestKey(clientRequestId, world.ids) };
+    const detail = { clientRequestId, taskId };
+    return presenter.refusal({ kind: "rejection", code: "expired_receipt", next, detail }, caller, { clientRequestId });
   }
 
   return {
@@ -41,6 +51,7 @@ export function createReads(world: {
       const key = clientRequestId ?? "";
       const receipt = await store.receiptByRequestId(caller.name, "delegate_task", key);
       const task = receipt === null ? null : await store.task(receipt.taskId);
+      if (receipt !== null && task === null) return expired(key, receipt.taskId, caller);
       if (task === null) return nothingUnder(key, caller);
       return presenter.answer(task, caller, { clientRequestId: key });
     },

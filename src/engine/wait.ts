@@ -72,6 +72,8 @@ export function createWaits(world: WaitWorld): Waits {
       if (first) hold.onHeld?.(seen.map((task) => presenter.view(task)));
       const why = await waiter.sleep(untilMs, hold.signal);
       if (why === "deadline" || why === "gone") return { seen, ended: "slice" };
+      // Whoever is woken because nothing can be written hears so now; later waits are held as usual, and say so too.
+      if (why === "woken" && !store.healthy()) return { seen, ended: "slice" };
       if (why === "closing") return { seen, ended: "shutdown" };
     }
   }
@@ -93,6 +95,7 @@ export function createWaits(world: WaitWorld): Waits {
       waitEnded: ended,
       counts: countsOf(seen),
       next: nextOf(seen),
+      storageTrouble: !store.healthy(),
       pending: await world.courier.pendingFor(caller, new Set(watched.taskIds)),
     };
   }
@@ -100,7 +103,7 @@ export function createWaits(world: WaitWorld): Waits {
   async function nothingToWaitFor(caller: Caller): Promise<Answer> {
     const next: NextStep = { kind: "fix", tool: "task_list", arguments: {} };
     const pending = await world.courier.pendingFor(caller, new Set());
-    return { kind: "tasks", items: [], waitEnded: "news", counts: {}, next, pending };
+    return { kind: "tasks", items: [], waitEnded: "news", counts: {}, next, storageTrouble: false, pending };
   }
 
   function waitsFull(tasks: readonly Task[], caller: Caller): Promise<Answer> {

@@ -42,7 +42,10 @@ export function offeredEra(client: ClientInfo | null, override: Era | null): Era
 }
 
 function isOrdinary(body: unknown): body is RpcRequest | RpcNotification {
-  return (isRequest(body) && body.method !== "initialize") || isNotification(body);
+  const ordinary = (isRequest(body) && body.method !== "initialize") || isNotification(body);
+  if (!ordinary) return false;
+  const meta = body.params?.["_meta"];
+  return meta === undefined || isRecord(meta);
 }
 
 function claimsVersion(message: RpcRequest | RpcNotification): boolean {

@@ -26,7 +26,7 @@ import { ago, named, sayOf, sayState } from "./wording.ts";
 export type ReplyContext = NextContext & { readonly caller: Caller };
 
 /** Codes that are the caller's or the server's mistake; a child's outcome or a refusal never is (contract §6). */
-const ERRORS: ReadonlySet<Code> = new Set([
+export const ERRORS: ReadonlySet<Code> = new Set([
   "invalid_arguments",
   "missing_client_request_id",
   "unknown_task",
@@ -38,7 +38,8 @@ const ERRORS: ReadonlySet<Code> = new Set([
 
 export function toReply(answer: Answer, context: ReplyContext): ToolAnswer {
   const { json, text } = render(answer, context);
-  const isError = answer.kind === "refusal" && ERRORS.has(answer.rejection.code);
+  const failed = answer.kind === "refusal" && ERRORS.has(answer.rejection.code);
+  const isError = failed || ("storageTrouble" in answer && answer.storageTrouble);
   return { content: [{ type: "text", text }], structuredContent: json, ...(isError ? { isError } : {}) };
 }
 
@@ -75,6 +76,7 @@ function renderTask(answer: Of<"task">, context: ReplyContext): Rendered {
     next,
     ...taskFields(item, context.caller, answer),
     ...moreFields(answer),
+    error: storageError(answer.storageTrouble),
     ...pendingFields(answer.pending),
     meta: metaOf(view, answer),
     ...fromChild(item, LIMITS.childTextCharactersMax),
@@ -118,7 +120,8 @@ function renderTasks(answer: Of<"tasks">, context: ReplyContext): Rendered {
   const say =
     sayOf(answer, context.starts) + (left.length === 0 ? "" : ` ${left.length} more did not fit here: wait again.`);
   const { counts, waitEnded } = answer;
-  const json = { say, next, waitEnded, tasks, counts, ...pendingFields(answer.pending) };
+  const error = storageError(answer.storageTrouble);
+  const json = { say, next, waitEnded, error, tasks, counts, ...pendingFields(answer.pending) };
   return { json: compact(json), text: [say, nextLine(next), ...pendingLines(answer.pending), ...blocks].join("\n") };
 }
 
@@ -261,6 +264,11 @@ function relatedLines(related: AnswerJson | null): readonly string[] {
   return [
     `related: task ${related["taskId"]} · thread ${String(related["childThreadId"])} · ${String(related["nodeId"])}`,
   ];
+}
+
+/** The state is told as far as it is known, and that nothing can be written at present (contract §12). */
+function storageError(trouble: boolean): AnswerJson | null {
+  return trouble ? { code: "storage_unavailable", retryable: true } : null;
 }
 
 function moreFields({ otherLive }: TaskAnswer): Record<string, unknown> {

@@ -69,6 +69,12 @@ function replayNote({ created, replayedAgeMs, alreadyDone }: TaskAnswer): string
   return alreadyDone ? "That had been done before; nothing changed." : "";
 }
 
+export function storageNote(trouble: boolean): string {
+  return trouble
+    ? "The server cannot write its data at present: tell your user. What happened is kept in memory and is written as soon as that is possible."
+    : "";
+}
+
 /** What is true of a task now. */
 export function sayState(item: TaskItem, stepsTold: number): string {
   const { view } = item;
@@ -148,7 +154,7 @@ const FAILURES: Readonly<Record<FailureClass, string>> = {
   spawn_error:
     "The program of agent {agent} could not be started. Correct its command or install it, then continue the task.",
   exit_error: "The program of agent {agent} ended with an error.",
-  lost: "Its process was lost, and this agent cannot be resumed safely.",
+  lost: "Its process was lost, and whether it may be run again is for you to decide.",
   context_lost: "The child's own conversation was lost.",
   input_expired: "Nobody answered its question in time.",
   workspace_missing: "Its directory is gone.",
@@ -235,6 +241,8 @@ function reasonOf(rejection: Rejection, key: string | null): string {
     case "not_pending":
       return "there is nothing of that kind to answer or abandon any more.";
     case "depth_limit":
+      if (text("limit") === "0")
+        return "delegation is switched off here (limits.depthMax is 0). Do this work yourself.";
       return "You are the delegated child. Do this work yourself, here; do not start other agents by other means.";
     case "tree_limit":
       return `this task and its children have reached the limit of ${text("limit")} tasks. Do this work yourself.`;

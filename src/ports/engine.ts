@@ -124,6 +124,8 @@ export type TaskAnswer = {
   readonly otherLive: readonly OtherLive[];
   /** True if the asked-for change had been made before (cancel of a settled task, second acknowledgement). */
   readonly alreadyDone: boolean;
+  /** True while nothing can be written (contract §12): what is shown may be older than what happened. */
+  readonly storageTrouble: boolean;
 };
 
 /** About several tasks: a wait. */
@@ -133,6 +135,7 @@ export type TasksAnswer = {
   readonly next: NextStep;
   readonly waitEnded: WaitEnded;
   readonly counts: Readonly<Partial<Record<Status, number>>>;
+  readonly storageTrouble: boolean;
 };
 
 export type WaitItem =

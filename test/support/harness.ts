@@ -79,14 +79,19 @@ const RUN_MAX_MS = 120_000;
 const KILL_AFTER_MS = 3_000;
 const PROBE = /^(-v|-V|--version|version|--help|doctor\b.*|models\b.*|auth\b.*)$/;
 const groups = new Set<number>();
+const scratchFolders = new Set<string>();
 
 process.on("exit", () => {
   for (const pid of groups) signalGroup(pid, "SIGKILL");
+  if (process.env["HARNESS_KEEP"] !== undefined) return;
+  for (const folder of scratchFolders) fs.rmSync(folder, { recursive: true, force: true });
 });
 
-/** A new scratch folder with a short path (some harnesses put sockets below it). */
+/** A new scratch folder with a short path (some harnesses put sockets below it); removed at exit unless HARNESS_KEEP is set. */
 export function harnessScratch(tag: string): string {
-  return fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), `hz-${tag.slice(0, 12)}-`)));
+  const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), `hz-${tag.slice(0, 12)}-`)));
+  scratchFolders.add(folder);
+  return folder;
 }
 
 export async function makeHarness(name: HarnessName, options: HarnessOptions): Promise<Harness> {

@@ -82,15 +82,6 @@ export function contents(path: string): string {
   }
 }
 
-/** Who wrote to a file of the agent's `append` step, in order, one entry for each uninterrupted series. */
-export function writersIn(path: string): readonly number[] {
-  const pids = contents(path)
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => Number.parseInt(line, 10));
-  return pids.filter((pid, at) => pid !== pids[at - 1]);
-}
-
 export type TestFolder = Disposable & { readonly path: string; file(name: string): string };
 
 export function createTestFolder(): TestFolder {

@@ -1,0 +1,77 @@
+/**
+ * Writes down what happens in a world, each with its moment, and counts what the world was put through.
+ */
+
+import type { Clock } from "../../src/ports/clock.ts";
+import type { Entry, Happening, HistoryHeader } from "../support/history.ts";
+
+export type Recorder = {
+  readonly entries: readonly Entry[];
+  add(happening: Happening): void;
+  /** Counts one more of something that the figures tell. */
+  count(what: Counted, by?: number): void;
+  readonly counts: Counts;
+};
+
+/** What a run of worlds is measured by: a world in which these are rare is too kind. */
+export const COUNTED = [
+  "daemons",
+  "crashes",
+  "drains",
+  "freezes",
+  "sleeps",
+  "guardDeaths",
+  "guardStops",
+  "storageFailures",
+  "spawns",
+  "spawnFailures",
+  "orphans",
+  "reaps",
+  "survivors",
+  "abandoned",
+  "calls",
+  "lostCalls",
+  "lostAnswers",
+  "abortedWaits",
+  "tasks",
+  "replays",
+  "conflicts",
+  "refusals",
+  "faults",
+  "healed",
+  "losses",
+  "stalls",
+  "questions",
+  "answered",
+  "expired",
+  "reopened",
+  "cancels",
+  "completed",
+  "failed",
+  "cancelled",
+  "acknowledged",
+  "events",
+  "steps",
+] as const;
+export type Counted = (typeof COUNTED)[number];
+export type Counts = ReadonlyMap<Counted, number>;
+
+export function createRecorder(clock: Clock, header: HistoryHeader): Recorder & { readonly header: HistoryHeader } {
+  const entries: Entry[] = [];
+  const counts = zeroCounts();
+  return {
+    header,
+    entries,
+    counts,
+    add(happening) {
+      entries.push({ ...happening, atMs: clock.wallMs(), runMs: clock.monotonicMs() });
+    },
+    count(what, by = 1) {
+      counts.set(what, (counts.get(what) ?? 0) + by);
+    },
+  };
+}
+
+export function zeroCounts(): Map<Counted, number> {
+  return new Map(COUNTED.map((what) => [what, 0]));
+}
