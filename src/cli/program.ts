@@ -113,7 +113,7 @@ function addServe(program: Parser, parts: ProgramParts, run: Run): void {
     .description("run the daemon in the foreground")
     .addHelpText(
       "after",
-      "\nSettings can also come from DELEGATE_MCP_* variables and the configuration file; see `config show --origin`.",
+      "\nSettings also come from DELEGATE_MCP_* variables and the configuration file.\nWhat is in force: delegate-mcp config show --origin",
     );
   run(verb, async (command) => serve(command, verb.opts<SettingsOptions>(), await parts.loadDaemon(), parts.stopMaxMs));
 }

@@ -119,7 +119,12 @@ function printChildText(command: Command, task: Item, colors: Colors): void {
   if (texts.length === 0) return;
   stdout.write(`${colors.dim("--- from the child: check it before you rely on it ---")}\n`);
   // Every line is indented, so that none can look like the fence.
-  for (const text of texts) stdout.write(`${sanitise(text ?? "").trimEnd().replace(/^/gm, "  ")}\n`);
+  for (const text of texts)
+    stdout.write(
+      `${sanitise(text ?? "")
+        .trimEnd()
+        .replace(/^/gm, "  ")}\n`,
+    );
   stdout.write(
     `${colors.dim(`--- end${result?.truncated === true ? ` (cut: ${result.totalBytes} bytes in all)` : ""} ---`)}\n`,
   );

@@ -25,10 +25,11 @@ import { createContinue } from "./continue-task.ts";
 import { createCourier } from "./courier.ts";
 import { createDelegate } from "./delegate.ts";
 import { drainAttempts } from "./drain.ts";
-import { createExecutor } from "./execute.ts";
+import { createExecutor, type Executor } from "./execute.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createLiveTasks } from "./live-tasks.ts";
 import { createLookup } from "./lookup.ts";
+import { createMachineSleep, type MachineSleep } from "./machine-sleep.ts";
 import { createPerformer } from "./perform.ts";
 import { createPresenter } from "./present.ts";
 import { createReads } from "./read.ts";
@@ -65,7 +66,9 @@ export function createEngine(world: EngineWorld): RunningEngine {
   const hub = createWaiterHub(clock);
   const courier = createCourier(store);
   const live = createLiveTasks();
-  const executor = createExecutor(world, changed);
+  const recorded = createExecutor(world, changed);
+  const sleeps = createMachineSleep({ store, clock, log, executor: recorded });
+  const executor = createAwakeExecutor(recorded, sleeps);
   const runner = createAttemptRunner({ ...world, executor, onEnded, onUnwritten: hub.wake });
   const performer = createPerformer({ ...world, executor, runner });
   const supervisor = createSupervisor({
@@ -87,7 +90,12 @@ export function createEngine(world: EngineWorld): RunningEngine {
   const continueTask = createContinue(verbs);
   const reads = createReads(shared);
   const cancels = createCancels(shared);
-  const leases = createLeaseKeeper({ clock, children, log, leaseMs: settings.guardLeaseMs, onMachineSlept });
+  const leases = createLeaseKeeper({
+    clock,
+    children,
+    leaseMs: settings.guardLeaseMs,
+    onBeat: () => void sleeps.noticed(),
+  });
   let stopping = false;
 
   /** Runs after every commit. */
@@ -121,12 +129,6 @@ export function createEngine(world: EngineWorld): RunningEngine {
     return position === null ? null : { position, reason: "slots" };
   }
 
-  async function onMachineSlept(gapMs: number): Promise<void> {
-    for (const task of await store.unfinished()) {
-      await executor.execute(task.handle.taskId, { kind: "ForgiveSleep", gapMs });
-    }
-  }
-
   /** Every verb answers, also while stopping and whatever breaks. */
   async function answering(caller: Caller, starts: boolean, work: () => Promise<Answer>): Promise<Answer> {
     if (stopping && starts) {
@@ -155,6 +157,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
     },
     async start() {
       for (const task of await store.unfinished()) live.changed(task);
+      sleeps.start();
       leases.start();
       await supervisor.start();
     },
@@ -166,6 +169,17 @@ export function createEngine(world: EngineWorld): RunningEngine {
       await drainAttempts({ store, executor, children, log });
       leases[Symbol.dispose]();
       await children.release(mode);
+    },
+  };
+}
+
+/** Decides nothing by a clock that has jumped. */
+function createAwakeExecutor(executor: Executor, sleeps: MachineSleep): Executor {
+  return {
+    ...executor,
+    async execute(taskId, command, extras) {
+      await sleeps.noticed();
+      return executor.execute(taskId, command, extras);
     },
   };
 }

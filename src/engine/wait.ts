@@ -19,7 +19,7 @@ import type { Courier } from "./courier.ts";
 import type { Executor } from "./execute.ts";
 import { ALL_OF, type Lookup, scopeOf } from "./lookup.ts";
 import type { Presenter } from "./present.ts";
-import type { WaiterHub } from "./waiter-hub.ts";
+import type { Awoken, WaiterHub } from "./waiter-hub.ts";
 
 export type WaitForOne = (task: Task, caller: Caller, hold: Hold, extra: Partial<TaskAnswer>) => Promise<Answer>;
 
@@ -66,15 +66,17 @@ export function createWaits(world: WaitWorld): Waits {
   ): Promise<{ seen: readonly Task[]; ended: WaitEnded }> {
     const untilMs = world.clock.monotonicMs() + Math.min(hold.waitMs, LIMITS.sliceMaxMs);
     using waiter = hub.subscribe(watched.taskIds);
+    let why: Awoken | null = null;
     for (let first = true; ; first = false) {
+      // Read again at the end too: what is told is true then, not when the slice began.
       const seen = inOrder(watched.taskIds, await store.tasks(watched.taskIds, scopeOf(caller)));
       if (isOver(seen, watched)) return { seen, ended: hasNews(seen, watched) ? "news" : "slice" };
-      if (first) hold.onHeld?.(seen.map((task) => presenter.view(task)));
-      const why = await waiter.sleep(untilMs, hold.signal);
+      if (why === "closing") return { seen, ended: "shutdown" };
       if (why === "deadline" || why === "gone") return { seen, ended: "slice" };
       // Whoever is woken because nothing can be written hears so now; later waits are held as usual, and say so too.
       if (why === "woken" && !store.healthy()) return { seen, ended: "slice" };
-      if (why === "closing") return { seen, ended: "shutdown" };
+      if (first) hold.onHeld?.(seen.map((task) => presenter.view(task)));
+      why = await waiter.sleep(untilMs, hold.signal);
     }
   }
 

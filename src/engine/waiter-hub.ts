@@ -62,7 +62,8 @@ function rouse(sleeper: Sleeper, why: "woken" | "closing"): void {
 }
 
 async function sleep(sleeper: Sleeper, clock: Clock, untilMonotonicMs: number, signal: AbortSignal): Promise<Awoken> {
-  if (signal.aborted) return "gone";
+  // A stopping daemon tells its callers so, also those whose call it has just told to end.
+  if (signal.aborted && sleeper.pending !== "closing") return "gone";
   const remainingMs = untilMonotonicMs - clock.monotonicMs();
   if (sleeper.pending === null && remainingMs <= 0) return "deadline";
   const why = sleeper.pending ?? (await nextOf(sleeper, clock, remainingMs, signal));

@@ -102,11 +102,14 @@ function conclude({ record, group }: LadderOrder, table: ProcessTable): StopRepo
   return proven(record.everSeen() ? proof : "none_started");
 }
 
-/** Asks each member once: those there at first by their groups, later ones by themselves. */
+/**
+ * Asks each member once: those there at first by their groups, later ones by themselves. One that has since moved to another
+ * group may have been missed in between, so it is asked there.
+ */
 function createAsking(table: ProcessTable): (look: Look | null, order: LadderOrder) => void {
   const groups = new Set<number>();
   const asked = new Set<string>();
-  const nameOf = (row: ProcessRow): string => `${row.pid} ${row.startTime}`;
+  const nameOf = (row: ProcessRow): string => `${row.pid} ${row.startTime} ${row.pgid}`;
   return (look, order) => {
     const fresh = (look?.members ?? []).filter((row) => !asked.has(nameOf(row)));
     if (asked.size === 0) order.closeStdin();

@@ -53,9 +53,11 @@ export async function createHttpApp(options: HttpAppOptions): Promise<FastifyIns
     clientErrorHandler: answerClientError,
     frameworkErrors: (_error, request, reply) => void sendProblem(request, reply, BAD_REQUEST),
   });
+  app.removeContentTypeParser("text/plain");
   app.decorateRequest(...CALLER_DECORATOR);
   app.setErrorHandler(createErrorHandler(log, bodyMaxBytes));
   app.setNotFoundHandler(createNotFoundHandler(app));
+  closeConnectionsOnceAnswered(app);
   app.addHook("onRequest", createDoor(createHostOriginGuard(options), log));
   app.addHook("onRequest", createAuthHook(options.authenticate));
   await app.register(createHealthPlugin(options.isReady));
@@ -66,6 +68,21 @@ export async function createHttpApp(options: HttpAppOptions): Promise<FastifyIns
   });
   await app.ready();
   return app;
+}
+
+/**
+ * A stream that began before the close has promised to keep its connection alive; it would stay open, idle, for
+ * `keepAliveMs` after its end and hold up the stop.
+ */
+function closeConnectionsOnceAnswered(app: FastifyInstance): void {
+  let closing = false;
+  app.addHook("preClose", async () => {
+    closing = true;
+  });
+  app.addHook("onResponse", (request, _reply, done) => {
+    if (closing) request.raw.socket.end();
+    done();
+  });
 }
 
 /** The first look at a request: nothing is read, nothing is started before it. */

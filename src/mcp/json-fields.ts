@@ -9,11 +9,20 @@ export function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Leaves out what is null: absent means none. */
+/** Leaves out what is null, at every depth: absent means none. */
 export function compact(fields: Readonly<Record<string, unknown>>): AnswerJson {
   const kept: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(fields)) {
-    if (value !== null && value !== undefined) kept[name] = value;
+    if (value !== null && value !== undefined) kept[name] = compacted(value);
   }
   return kept;
+}
+
+function compacted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(compacted);
+  return isFields(value) ? compact(value) : value;
+}
+
+function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
 }

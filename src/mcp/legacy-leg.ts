@@ -51,6 +51,7 @@ export type LegacyLegOptions = {
   readonly openCalls: OpenCalls;
   readonly heartbeat: Heartbeat;
   readonly slices: SliceSettings;
+  readonly retryMs: number;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -65,12 +66,10 @@ export type LegacyLeg = {
 /** A held call that is about to run, for the first time or again. */
 type RunningHold = HeldCall & { readonly remainingMs: number; readonly resumed: boolean };
 
-/** How soon a client should try again after a broken stream: two tries of this length outlast a restart. */
-const RETRY_MS = 3_000;
 const BATCH_MAX = 100;
 
 export function createLegacyLeg(options: LegacyLegOptions): LegacyLeg {
-  const { tools, servers, sessionIds, resumeIds, openCalls, heartbeat, slices, clock, log } = options;
+  const { tools, servers, sessionIds, resumeIds, openCalls, heartbeat, slices, retryMs, clock, log } = options;
 
   return {
     async post(body, version, exchange, reply) {
@@ -138,7 +137,7 @@ export function createLegacyLeg(options: LegacyLegOptions): LegacyLeg {
     const { args, resumed, remainingMs: sliceMaxMs } = held;
     const id = resumeIds.mint(held);
     reply.hijack();
-    const events = openEventStream(reply.raw, id === null ? null : { id, retryMs: RETRY_MS });
+    const events = openEventStream(reply.raw, id === null ? null : { id, retryMs });
     const open = openCalls.open(exchange.owner, held.requestId);
     reply.raw.once("close", () => open.end("closed"));
     const progress = progressOn(events, held);

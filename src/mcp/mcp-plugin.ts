@@ -44,18 +44,25 @@ export type McpPluginOptions = {
   readonly eraOverride?: (client: ClientInfo | null) => Era | null;
   /** Silence on an open stream never lasts longer than this. */
   readonly heartbeatMs?: number;
+  /** How soon a client should try again after a broken stream. */
+  readonly retryMs?: number;
 };
 
 export type McpSurface = {
   /** Registers `/mcp`. */
   readonly plugin: FastifyPluginAsync;
-  /** Has every open call answered now, then ends subscriptions. Bounded; resolves also if a tool does not obey. */
+  /**
+   * Has every open call answered now and resolves when the answers are written; calls that come later see the same end
+   * at once. Bounded: resolves also if a tool does not obey.
+   */
   shutDown(): Promise<void>;
   openCallCount(): number;
 };
 
 /** Under the idle limit of every client and proxy that was measured. */
 const HEARTBEAT_MS = 10_000;
+/** Two tries of this length, which is what most clients make, outlast a restart of the daemon. */
+const RETRY_MS = 3_000;
 const SHUTDOWN_MAX_MS = 3_000;
 const NO_SETTINGS: SliceSettings = { overrideMs: () => null, learnedMs: () => null };
 
@@ -71,7 +78,8 @@ export function createMcpPlugin(options: McpPluginOptions): McpSurface {
   const slices = options.slices ?? NO_SETTINGS;
   const eraOverride = options.eraOverride ?? (() => null);
   const shared = { tools, servers, openCalls, heartbeat, slices, clock, log };
-  const legacy = createLegacyLeg({ ...shared, sessionIds, resumeIds });
+  const retryMs = options.retryMs ?? RETRY_MS;
+  const legacy = createLegacyLeg({ ...shared, sessionIds, resumeIds, retryMs });
   const modern = createModernLeg({ ...shared, heartbeatMs, eraOverride });
 
   async function post(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -94,12 +102,13 @@ export function createMcpPlugin(options: McpPluginOptions): McpSurface {
       app.post("/mcp", post);
       app.get("/mcp", { exposeHeadRoute: false }, get);
       app.route({ method: ["DELETE", "PUT", "PATCH"], url: "/mcp", handler: methodNotAllowed });
+      app.addHook("onClose", () => modern.close());
     },
     async shutDown() {
       const { promise: late, resolve } = Promise.withResolvers<void>();
       using _limit = clock.after(SHUTDOWN_MAX_MS, resolve);
-      await Promise.race([openCalls.shutDown(), late]);
-      await modern.close();
+      const answered = openCalls.shutDown().then(() => modern.settled());
+      await Promise.race([answered, late]);
     },
     openCallCount: () => openCalls.count(),
   };

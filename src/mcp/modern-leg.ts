@@ -54,7 +54,9 @@ export type ModernLegOptions = {
 
 export type ModernLeg = {
   post(request: FastifyRequest, exchange: Exchange, reply: FastifyReply): Promise<FastifyReply>;
-  /** Ends open subscriptions and, without an answer, whatever is still in flight. */
+  /** Resolves when every answer that is under way has been written. */
+  settled(): Promise<void>;
+  /** Ends, without an answer, whatever is still in flight; requests after this fail. */
   close(): Promise<void>;
 };
 
@@ -69,6 +71,7 @@ type Companion = {
 export function createModernLeg(options: ModernLegOptions): ModernLeg {
   const { tools, servers, openCalls, heartbeat, slices, clock, log } = options;
   const companions = new WeakMap<Request, Companion>();
+  const underWay = new Set<Promise<FastifyReply>>();
   const common = { legacy: "reject", keepAliveMs: options.heartbeatMs } as const;
   const plain = createMcpHandler(serverFor, common);
   // Only this mode opens the stream before the tool has said anything.
@@ -125,24 +128,34 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
     return tool?.mayHold(body.params?.["arguments"] ?? {}) === true;
   }
 
+  async function serve(request: FastifyRequest, exchange: Exchange, reply: FastifyReply): Promise<FastifyReply> {
+    const { body } = request;
+    if (isRequest(body) && body.method === "server/discover") {
+      if (offeredEra(exchange.client, options.eraOverride(exchange.client)) === "legacy") return refuseEra(body.id, reply);
+    }
+    const held = exchange.acceptsStream && isHeld(body);
+    const gone = new AbortController();
+    // A socket also closes after an answered request; aborting then would only cost time.
+    reply.raw.once("close", () => reply.raw.writableFinished || gone.abort());
+    const asked = webRequestOf(request, gone.signal);
+    companions.set(asked, { exchange, reply, body, held });
+    const handler: McpHttpHandler = held ? streaming : plain;
+    const response = await handler.fetch(asked, { parsedBody: body });
+    if (gone.signal.aborted) return reply.hijack();
+    const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+    return isStream ? pump(response, reply) : sendWhole(response, body, reply);
+  }
+
   return {
-    async post(request, exchange, reply) {
-      const { body } = request;
-      if (isRequest(body) && body.method === "server/discover") {
-        if (offeredEra(exchange.client, options.eraOverride(exchange.client)) === "legacy")
-          return refuseEra(body.id, reply);
-      }
-      const held = exchange.acceptsStream && isHeld(body);
-      const gone = new AbortController();
-      // A socket also closes after an answered request; aborting then would only cost time.
-      reply.raw.once("close", () => reply.raw.writableFinished || gone.abort());
-      const asked = webRequestOf(request, gone.signal);
-      companions.set(asked, { exchange, reply, body, held });
-      const handler: McpHttpHandler = held ? streaming : plain;
-      const response = await handler.fetch(asked, { parsedBody: body });
-      if (gone.signal.aborted) return reply.hijack();
-      const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
-      return isStream ? pump(response, reply) : sendWhole(response, body, reply);
+    post(request, exchange, reply) {
+      const served = serve(request, exchange, reply);
+      underWay.add(served);
+      const done = (): void => void underWay.delete(served);
+      served.then(done, done);
+      return served;
+    },
+    async settled() {
+      await Promise.allSettled(underWay);
     },
     async close() {
       await Promise.all([plain.close(), streaming.close()]);

@@ -47,14 +47,14 @@ export async function findHolder(
 }
 
 /** `path` and every directory above it. */
-export function atAndAbove(path: string): readonly string[] {
+function atAndAbove(path: string): readonly string[] {
   const paths = new Set([path, "/"]);
   for (let end = path.indexOf("/", 1); end > 0; end = path.indexOf("/", end + 1)) paths.add(path.slice(0, end));
   return [...paths];
 }
 
 /** The paths below `path` as a range of text: "/" is followed by "0" in the order of bytes, so "/ab" is not below "/a". */
-export function rangeBelow(path: string): { readonly from: string; readonly to: string } {
+function rangeBelow(path: string): { readonly from: string; readonly to: string } {
   const bare = path.endsWith("/") ? path.slice(0, -1) : path;
   return { from: `${bare}/`, to: `${bare}0` };
 }

@@ -45,10 +45,13 @@ describe("a limit on delegations", () => {
     { change: { claimHolder: { mine: false, sinceMs: T0 } }, code: "workspace_busy", next: "fix" },
   ];
 
-  it.each(table)("refuses with $code and a way on when it is reached (P1, P15, E1, E4)", ({ change, depth, code, next }) => {
-    const refused = refusal(change, depth);
-    expect({ code: refused.code, next: refused.next.kind }).toEqual({ code, next });
-  });
+  it.each(table)(
+    "refuses with $code and a way on when it is reached (P1, P15, E1, E4)",
+    ({ change, depth, code, next }) => {
+      const refused = refusal(change, depth);
+      expect({ code: refused.code, next: refused.next.kind }).toEqual({ code, next });
+    },
+  );
 
   it.each<Partial<Circumstances>>([
     { tasksInTree: 49 },

@@ -46,7 +46,10 @@ describe("the start of an attempt", () => {
   it("waits until the task is due (P6)", () => {
     const healing = given().and(START).and(failed()).and(gone());
     const dueInMs = queued(healing.task).dueAtMs - healing.nowMs;
-    healing.later(dueInMs - 1).when(START).thenIgnored("not_startable");
+    healing
+      .later(dueInMs - 1)
+      .when(START)
+      .thenIgnored("not_startable");
     healing.later(dueInMs).when(START).thenEvents("AttemptStarted");
   });
 
@@ -58,7 +61,11 @@ describe("the start of an attempt", () => {
   });
 
   it("waits for it also where survivors are named, and where a person gave them up (P5, F37)", () => {
-    const stuck = given().and(START).and(lost()).later(30 * SECOND).and(survived());
+    const stuck = given()
+      .and(START)
+      .and(lost())
+      .later(30 * SECOND)
+      .and(survived());
     stuck.when(START).thenIgnored("not_startable");
     const givenUp = stuck.and({ kind: "AbandonSurvivors", by: { kind: "person", name: "ada" } });
     const reopened = givenUp.and(continued("again"));
@@ -144,11 +151,17 @@ describe("a lost child", () => {
   it("ends the run with the first loss where none is allowed", () => {
     const { task } = given({ spec: { policy: { lossesMax: 0 } } }).and(START);
     expect(task.losses).toBe(0);
-    given({ spec: { policy: { lossesMax: 0 } } }).and(START).when(lost()).thenEvents("AttemptLost");
+    given({ spec: { policy: { lossesMax: 0 } } })
+      .and(START)
+      .when(lost())
+      .thenEvents("AttemptLost");
   });
 
   it("is not counted where the daemon itself stopped it in order, however often (F20, F35)", () => {
-    const often = Array.from({ length: 20 }).reduce<Given>((story) => afterLoss(story, lost({ orderly: true })), given());
+    const often = Array.from({ length: 20 }).reduce<Given>(
+      (story) => afterLoss(story, lost({ orderly: true })),
+      given(),
+    );
     expect(often.task.losses).toBe(0);
     expect(viewOf(often.task, often.nowMs).phase).toBe("recovering");
   });
@@ -158,29 +171,38 @@ describe("a lost child", () => {
     expect(task.losses).toBe(0);
   });
 
-  const meanings: readonly { onLoss: OnLoss; events: readonly string[]; continuable: boolean; contextKept: boolean }[] = [
-    { onLoss: "resume", events: ["AttemptLost", "RetryScheduled"], continuable: true, contextKept: true },
-    { onLoss: "rerun", events: ["AttemptLost", "RetryScheduled"], continuable: true, contextKept: false },
-    { onLoss: "fail", events: ["AttemptLost"], continuable: false, contextKept: false },
-  ];
+  const meanings: readonly { onLoss: OnLoss; events: readonly string[]; continuable: boolean; contextKept: boolean }[] =
+    [
+      { onLoss: "resume", events: ["AttemptLost", "RetryScheduled"], continuable: true, contextKept: true },
+      { onLoss: "rerun", events: ["AttemptLost", "RetryScheduled"], continuable: true, contextKept: false },
+      { onLoss: "fail", events: ["AttemptLost"], continuable: false, contextKept: false },
+    ];
 
-  it.each(meanings)("means $onLoss for an agent that is set so (P7, R1)", ({ onLoss, events, continuable, contextKept }) => {
-    const { decision } = given({ spec: { onLoss } }).and(START).when(lost());
-    if (decision.kind !== "accepted") throw new Error(decision.kind);
-    expect(decision.events.map(({ kind }) => kind)).toEqual(events);
-    const verdict = decision.events.find((event) => event.kind === "AttemptLost")?.verdict;
-    expect(verdict).toMatchObject({ status: "failed", class: "lost", continuable, contextKept });
-  });
+  it.each(meanings)(
+    "means $onLoss for an agent that is set so (P7, R1)",
+    ({ onLoss, events, continuable, contextKept }) => {
+      const { decision } = given({ spec: { onLoss } }).and(START).when(lost());
+      if (decision.kind !== "accepted") throw new Error(decision.kind);
+      expect(decision.events.map(({ kind }) => kind)).toEqual(events);
+      const verdict = decision.events.find((event) => event.kind === "AttemptLost")?.verdict;
+      expect(verdict).toMatchObject({ status: "failed", class: "lost", continuable, contextKept });
+    },
+  );
 
   it("fails for good only after the stop proof, and then asks for a new key (P1, P5)", () => {
-    const unproven = given({ spec: { onLoss: "fail" } }).and(START).and(lost());
+    const unproven = given({ spec: { onLoss: "fail" } })
+      .and(START)
+      .and(lost());
     expect(viewOf(unproven.task, unproven.nowMs)).toMatchObject({ status: "working", phase: "stopping" });
     const { task, nowMs } = unproven.and(gone());
     expect(viewOf(task, nowMs)).toMatchObject({ status: "failed", continuable: false, next: { kind: "choose_key" } });
   });
 
   it("keeps what it had written as partial", () => {
-    const { task } = given({ spec: { onLoss: "fail" } }).and(START).and(lost({ partial: aText("half") })).and(gone());
+    const { task } = given({ spec: { onLoss: "fail" } })
+      .and(START)
+      .and(lost({ partial: aText("half") }))
+      .and(gone());
     expect(task.lastSettlement?.verdict).toMatchObject({ result: { name: "half" }, partial: true });
   });
 });
@@ -223,7 +245,10 @@ describe("the stop proof", () => {
 
   it("lists what was kept on purpose (C4)", () => {
     const kept = aStop("marker+tree", { kept: [LEFTOVER] });
-    const { task } = given({ spec: { background: "keep" } }).and(START).and(finished()).and(gone(kept));
+    const { task } = given({ spec: { background: "keep" } })
+      .and(START)
+      .and(finished())
+      .and(gone(kept));
     expect(task.lastSettlement?.stop.kept).toEqual([LEFTOVER]);
   });
 

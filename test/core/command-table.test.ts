@@ -52,7 +52,10 @@ const STATES = {
   healing: atWork.and(failed()).and(gone()),
   paused: atWork.and(failed(aFault({ class: "quota", retryAfterMs: HOUR }))).and(gone()),
   recovering: atWork.and(lost()),
-  recoveringBesideSurvivors: atWork.and(lost()).later(30 * SECOND).and(survived()),
+  recoveringBesideSurvivors: atWork
+    .and(lost())
+    .later(30 * SECOND)
+    .and(survived()),
   starting: given().and(START),
   running: atWork,
   runningTooLong: atWork.later(24 * HOUR),
@@ -65,9 +68,15 @@ const STATES = {
   stoppingBesideSurvivors: proving.later(30 * SECOND).and(survived()),
   completed: proving.and(gone()),
   failed: atWork.and(failed(AUTH)).and(gone()),
-  failedForGood: given({ spec: { onLoss: "fail" } }).and(START).and(lost()).and(gone()),
+  failedForGood: given({ spec: { onLoss: "fail" } })
+    .and(START)
+    .and(lost())
+    .and(gone()),
   cancelled: given().and(cancelled()),
-  abandoned: proving.later(30 * SECOND).and(survived()).and(abandoned()),
+  abandoned: proving
+    .later(30 * SECOND)
+    .and(survived())
+    .and(abandoned()),
 } satisfies Record<string, Given>;
 
 const COMMANDS = {
@@ -190,14 +199,14 @@ const TABLE: Readonly<Record<keyof typeof COMMANDS, Row>> = {
 const ROWS = Object.entries(TABLE).map(([name, row]) => ({ name, row }));
 
 describe("the table of the state machine", () => {
-  it.each(ROWS)("answers $name in every state with its events, a refusal that has a next step, or silence (P1)", ({
-    name,
-    row,
-  }) => {
-    expect(cells(named(name))).toEqual(
-      Object.fromEntries(Object.keys(STATES).map((state) => [state, cellIn(row, state)])),
-    );
-  });
+  it.each(ROWS)(
+    "answers $name in every state with its events, a refusal that has a next step, or silence (P1)",
+    ({ name, row }) => {
+      expect(cells(named(name))).toEqual(
+        Object.fromEntries(Object.keys(STATES).map((state) => [state, cellIn(row, state)])),
+      );
+    },
+  );
 
   it("has a row for every kind of command", () => {
     const rows = new Set(Object.values(COMMANDS).map((asking) => commandOf(asking, atWork.task).kind));

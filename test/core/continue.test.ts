@@ -37,26 +37,33 @@ describe("a message to a task that has ended", () => {
     completed,
     failed: failedOnce,
     cancelled: given().and(cancelled()),
-    abandoned: atWork.and(finished()).later(30 * SECOND).and(survived()).and(abandoned()),
+    abandoned: atWork
+      .and(finished())
+      .later(30 * SECOND)
+      .and(survived())
+      .and(abandoned()),
   };
 
-  it.each(Object.entries(ended))("as %s reopens it: same ids, next run, status of the newest run (P2, F14, W1)", (_how, story) => {
-    const reopened = story
-      .when(continued("more"))
-      .thenEvents("DeliveryAcked", "MessageQueued", "TaskReopened", "RunQueued");
-    const view = viewOf(reopened.task, reopened.nowMs);
-    expect(reopened.task.handle).toEqual(story.task.handle);
-    expect(view).toMatchObject({
-      status: "working",
-      runOrdinal: 2,
-      runId: `${story.task.handle.taskId}.r2`,
-      outcome: null,
-      earlierRun: story.task.lastSettlement,
-      settlements: 1,
-      queuedMessages: 0,
-    });
-    expect(reopened.task.run.message.name).toBe("more");
-  });
+  it.each(Object.entries(ended))(
+    "as %s reopens it: same ids, next run, status of the newest run (P2, F14, W1)",
+    (_how, story) => {
+      const reopened = story
+        .when(continued("more"))
+        .thenEvents("DeliveryAcked", "MessageQueued", "TaskReopened", "RunQueued");
+      const view = viewOf(reopened.task, reopened.nowMs);
+      expect(reopened.task.handle).toEqual(story.task.handle);
+      expect(view).toMatchObject({
+        status: "working",
+        runOrdinal: 2,
+        runId: `${story.task.handle.taskId}.r2`,
+        outcome: null,
+        earlierRun: story.task.lastSettlement,
+        settlements: 1,
+        queuedMessages: 0,
+      });
+      expect(reopened.task.run.message.name).toBe("more");
+    },
+  );
 
   it("settles with the next number when that run ends (F14)", () => {
     const again = completed.and(continued("more")).and(START).and(finished()).and(gone());
@@ -115,7 +122,10 @@ describe("a message to a task that has not ended", () => {
   });
 
   it("is sent by him who sent it", () => {
-    const { task } = atWork.and(continued("second", { by: PERSON })).and(finished()).and(gone());
+    const { task } = atWork
+      .and(continued("second", { by: PERSON }))
+      .and(finished())
+      .and(gone());
     expect(task.run.by).toEqual(PERSON);
   });
 
@@ -149,21 +159,28 @@ describe("afterSettlement", () => {
   const goneOn = completed.and(continued("by a person", { by: PERSON }));
 
   it("sends where the task is where the caller believes it (D1)", () => {
-    completed.when(continued("mine", { afterSettlement: 1 })).thenEvents(
-      "DeliveryAcked",
-      "MessageQueued",
-      "TaskReopened",
-      "RunQueued",
-    );
+    completed
+      .when(continued("mine", { afterSettlement: 1 }))
+      .thenEvents("DeliveryAcked", "MessageQueued", "TaskReopened", "RunQueued");
     atWork.when(continued("mine", { afterSettlement: 0 })).thenEvents("MessageQueued");
   });
 
   it("sends nothing where somebody has gone on meanwhile, be it running, ended or ended again (D1, F14)", () => {
     const again = goneOn.and(START).and(finished()).and(gone());
-    for (const story of [goneOn, goneOn.and(START), goneOn.and(START).and(finished()), again, again.and(continued("x"))]) {
+    for (const story of [
+      goneOn,
+      goneOn.and(START),
+      goneOn.and(START).and(finished()),
+      again,
+      again.and(continued("x")),
+    ]) {
       story.when(continued("mine", { afterSettlement: 1 })).thenNothing();
     }
-    atWork.and(finished()).and(gone()).when(continued("mine", { afterSettlement: 0 })).thenNothing();
+    atWork
+      .and(finished())
+      .and(gone())
+      .when(continued("mine", { afterSettlement: 0 }))
+      .thenNothing();
   });
 
   it("says nothing about the limit on messages where nothing would be sent anyway", () => {
@@ -176,7 +193,11 @@ describe("an acknowledgement", () => {
   it("clears the delivery of that settlement and of those before it (P9, L6)", () => {
     const { task } = completed.when(acked(1)).thenEvents("DeliveryAcked");
     expect(task.acknowledgedThrough).toBe(1);
-    const second = completed.and(continued("x", { by: PERSON })).and(START).and(finished()).and(gone());
+    const second = completed
+      .and(continued("x", { by: PERSON }))
+      .and(START)
+      .and(finished())
+      .and(gone());
     expect(second.task.acknowledgedThrough).toBe(0);
     expect(second.and(acked(2)).task.acknowledgedThrough).toBe(2);
   });
@@ -198,7 +219,11 @@ describe("an acknowledgement", () => {
   });
 
   it("of an older settlement leaves a newer one unread", () => {
-    const second = completed.and(continued("x", { by: PERSON })).and(START).and(finished()).and(gone());
+    const second = completed
+      .and(continued("x", { by: PERSON }))
+      .and(START)
+      .and(finished())
+      .and(gone());
     const { task } = second.and(acked(1, CALLER));
     expect(task).toMatchObject({ acknowledgedThrough: 1, settlements: 2 });
     expect(viewOf(task, HOUR).acknowledged).toBe(false);

@@ -52,18 +52,21 @@ describe("a success", () => {
     expect(viewOf(task, nowMs).next).toEqual({ kind: "use_result" });
   });
 
-  it.each([null, aText("result", 0)])("without a word is no_result and never completed (P13, F15, W2, G6)", (result) => {
-    for (const evidence of ["explicit", "assumed"] as const) {
-      const { task } = atWork.and(finished({ result, evidence })).and(gone());
-      expect(task.lastSettlement?.verdict).toMatchObject({
-        status: "failed",
-        class: "no_result",
-        evidence: null,
-        partial: false,
-        continuable: true,
-      });
-    }
-  });
+  it.each([null, aText("result", 0)])(
+    "without a word is no_result and never completed (P13, F15, W2, G6)",
+    (result) => {
+      for (const evidence of ["explicit", "assumed"] as const) {
+        const { task } = atWork.and(finished({ result, evidence })).and(gone());
+        expect(task.lastSettlement?.verdict).toMatchObject({
+          status: "failed",
+          class: "no_result",
+          evidence: null,
+          partial: false,
+          continuable: true,
+        });
+      }
+    },
+  );
 
   it("that is only assumed is refused where the operator asks for more, and its text is kept as partial (P13)", () => {
     const strict = given({ spec: { requireEvidence: "explicit" } }).and(START);
@@ -188,12 +191,19 @@ describe("a cancel that races the end", () => {
     const stopping = atWork.and(cancelled());
     for (const last of [failed(AUTH, aText("half")), lost({ partial: aText("half") })]) {
       const { task } = stopping.when(last).thenEvents("LateResultKept").and(gone());
-      expect(task.lastSettlement?.verdict).toMatchObject({ status: "cancelled", result: { name: "half" }, partial: true });
+      expect(task.lastSettlement?.verdict).toMatchObject({
+        status: "cancelled",
+        result: { name: "half" },
+        partial: true,
+      });
     }
   });
 
   it("keeps nothing where the child says nothing", () => {
-    atWork.and(cancelled()).when(finished({ result: null })).thenIgnored("stale_epoch");
+    atWork
+      .and(cancelled())
+      .when(finished({ result: null }))
+      .thenIgnored("stale_epoch");
     atWork.and(cancelled()).when(lost()).thenIgnored("not_lost");
   });
 
@@ -206,7 +216,10 @@ describe("survivors", () => {
   const stopping = atWork.and(finished());
 
   it("are named once stopping has lasted half a minute, and not before (P12, F24, F37)", () => {
-    stopping.later(patient - 1).when(survived()).thenNothing();
+    stopping
+      .later(patient - 1)
+      .when(survived())
+      .thenNothing();
     const named = stopping.later(patient).when(survived()).thenEvents("SurvivorsFound");
     expect(viewOf(named.task, named.nowMs)).toMatchObject({
       status: "working",
@@ -225,7 +238,10 @@ describe("survivors", () => {
 
   it("that keep a lost or healing task from its next attempt are named as well: nobody waits for nothing (P12, P14, F37)", () => {
     for (const story of [atWork.and(lost()), atWork.and(failed())]) {
-      story.later(patient - 1).when(survived()).thenNothing();
+      story
+        .later(patient - 1)
+        .when(survived())
+        .thenNothing();
       const named = story.later(patient).when(survived()).thenEvents("SurvivorsFound");
       expect(viewOf(named.task, named.nowMs)).toMatchObject({ phase: "stopping", survivors: [LEFTOVER] });
       const freed = named.when(gone()).thenEvents("AttemptStopped");
@@ -274,8 +290,14 @@ describe("survivors that a person gives up", () => {
   });
 
   it("are named again after machine sleep only when they still hold things up half a minute later (F35)", () => {
-    const woken = atWork.and(finished()).later(8 * HOUR).and(slept(8 * HOUR));
-    woken.later(patient - 1).when(survived()).thenNothing();
+    const woken = atWork
+      .and(finished())
+      .later(8 * HOUR)
+      .and(slept(8 * HOUR));
+    woken
+      .later(patient - 1)
+      .when(survived())
+      .thenNothing();
     woken.later(patient).when(survived()).thenEvents("SurvivorsFound");
   });
 });
@@ -291,12 +313,28 @@ describe("the limit on running time", () => {
 
   it("counts all attempts of a run and not the time between them (L3)", () => {
     const short = given({ spec: { policy: { maxActiveMs: HOUR } } }).and(START);
-    const healed = short.later(HOUR / 2).and(failed()).and(gone()).later(10 * HOUR).and(START);
+    const healed = short
+      .later(HOUR / 2)
+      .and(failed())
+      .and(gone())
+      .later(10 * HOUR)
+      .and(START);
     expect(healed.task.activeMs).toBe(HOUR / 2);
-    const recovered = healed.later(HOUR / 4).and(lost()).and(gone()).later(10 * HOUR).and(START);
+    const recovered = healed
+      .later(HOUR / 4)
+      .and(lost())
+      .and(gone())
+      .later(10 * HOUR)
+      .and(START);
     expect(recovered.task.activeMs).toBe((3 * HOUR) / 4);
-    recovered.later(HOUR / 4 - 1).when(EXPIRE_ACTIVE).thenIgnored("stale_epoch");
-    recovered.later(HOUR / 4).when(EXPIRE_ACTIVE).thenEvents("AttemptFailed");
+    recovered
+      .later(HOUR / 4 - 1)
+      .when(EXPIRE_ACTIVE)
+      .thenIgnored("stale_epoch");
+    recovered
+      .later(HOUR / 4)
+      .when(EXPIRE_ACTIVE)
+      .thenEvents("AttemptFailed");
   });
 
   it("starts anew with the next run", () => {

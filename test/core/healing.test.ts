@@ -68,7 +68,9 @@ describe("a passing fault", () => {
   });
 
   it("waits at least as long as the provider asks (F11)", () => {
-    const healing = given().and(START).and(failed(aFault({ httpStatus: 429, retryAfterMs: 9 * MINUTE })));
+    const healing = given()
+      .and(START)
+      .and(failed(aFault({ httpStatus: 429, retryAfterMs: 9 * MINUTE })));
     expect(problemOf(healing).nextTryAtMs).toBe(T0 + 9 * MINUTE);
   });
 
@@ -103,11 +105,16 @@ describe("a passing fault", () => {
   });
 
   it("ends the task at once where there is no patience", () => {
-    given({ spec: { policy: { patienceMs: 0 } } }).and(START).when(failed()).thenEvents("AttemptFailed");
+    given({ spec: { policy: { patienceMs: 0 } } })
+      .and(START)
+      .when(failed())
+      .thenEvents("AttemptFailed");
   });
 
   it("says failed only after the stop proof (P5)", () => {
-    const over = given({ spec: { policy: { patienceMs: 0 } } }).and(START).and(failed());
+    const over = given({ spec: { policy: { patienceMs: 0 } } })
+      .and(START)
+      .and(failed());
     expect(viewOf(over.task, over.nowMs)).toMatchObject({ status: "working", phase: "stopping" });
     over.when(gone()).thenEvents("AttemptStopped", "TaskSettled");
   });
@@ -125,7 +132,10 @@ describe("a series of faults", () => {
   });
 
   it("is over once an attempt has worked for longer than the longest back-off (P6)", () => {
-    const after = faulted.and(progressed()).later(5 * HOUR).and(failed());
+    const after = faulted
+      .and(progressed())
+      .later(5 * HOUR)
+      .and(failed());
     expect(problemOf(after)).toMatchObject({
       sinceMs: after.nowMs,
       retriesUntilMs: after.nowMs + POLICY.patienceMs,
@@ -135,7 +145,12 @@ describe("a series of faults", () => {
   });
 
   it("is over as well where the healthy attempt was lost, so that the next fault has all of the patience (P6, P14)", () => {
-    const restarted = faulted.and(progressed()).later(5 * HOUR).and(lost()).and(gone()).and(START);
+    const restarted = faulted
+      .and(progressed())
+      .later(5 * HOUR)
+      .and(lost())
+      .and(gone())
+      .and(START);
     const healing = restarted.and(failed());
     expect(viewOf(healing.task, healing.nowMs).phase).toBe("healing");
     expect(problemOf(healing)).toMatchObject({ sinceMs: healing.nowMs });
@@ -148,7 +163,10 @@ describe("a series of faults", () => {
   });
 
   it("starts anew with the next run", () => {
-    const next = retried(retried(given().and(START), UNKNOWN), EDGE_BLOCK).later(MINUTE).and(failed(AUTH)).and(gone());
+    const next = retried(retried(given().and(START), UNKNOWN), EDGE_BLOCK)
+      .later(MINUTE)
+      .and(failed(AUTH))
+      .and(gone());
     expect(next.task).toMatchObject({ unknowns: 1, tries: 2, faultSinceMs: T0 });
     expect(next.and(continued("more")).task).toMatchObject({
       tries: 0,
@@ -168,7 +186,10 @@ describe("a fault of unknown kind", () => {
   });
 
   it("ends the task the first time where none may pass", () => {
-    given({ spec: { policy: { unknownAttemptsMax: 0 } } }).and(START).when(failed(UNKNOWN)).thenEvents("AttemptFailed");
+    given({ spec: { policy: { unknownAttemptsMax: 0 } } })
+      .and(START)
+      .when(failed(UNKNOWN))
+      .thenEvents("AttemptFailed");
   });
 
   it("is not counted together with faults of known kind", () => {
@@ -190,15 +211,31 @@ describe("a usage limit", () => {
   const quota = (retryAfterMs: number | null) => aFault({ class: "quota", httpStatus: 429, retryAfterMs });
 
   it("with a known end pauses until then (F12, W6)", () => {
-    const paused = given().and(START).and(bound()).and(failed(quota(5 * HOUR)));
+    const paused = given()
+      .and(START)
+      .and(bound())
+      .and(failed(quota(5 * HOUR)));
     expect(viewOf(paused.task, paused.nowMs)).toMatchObject({ status: "working", phase: "paused" });
     expect(problemOf(paused)).toMatchObject({ class: "quota", httpStatus: 429, nextTryAtMs: T0 + 5 * HOUR });
-    paused.and(gone()).later(5 * HOUR - 1).when(START).thenIgnored("not_startable");
-    paused.and(gone()).later(5 * HOUR).when(START).thenEvents("AttemptStarted");
+    paused
+      .and(gone())
+      .later(5 * HOUR - 1)
+      .when(START)
+      .thenIgnored("not_startable");
+    paused
+      .and(gone())
+      .later(5 * HOUR)
+      .when(START)
+      .thenEvents("AttemptStarted");
   });
 
   it("uses no patience while it is waited for (P6, F12)", () => {
-    const after = untilDue(given().and(START).and(failed(quota(5 * HOUR))).and(gone())).and(START);
+    const after = untilDue(
+      given()
+        .and(START)
+        .and(failed(quota(5 * HOUR)))
+        .and(gone()),
+    ).and(START);
     const healing = after.later(SECOND).when(failed(EDGE_BLOCK)).thenEvents("AttemptFailed", "RetryScheduled");
     expect(problemOf(healing).retriesUntilMs).toBe(T0 + 5 * HOUR + POLICY.patienceMs);
   });
@@ -211,8 +248,15 @@ describe("a usage limit", () => {
   });
 
   it("is waited for up to the longest pause and not beyond (F13, W6)", () => {
-    given().and(START).when(failed(quota(POLICY.pauseMaxMs))).thenEvents("AttemptFailed", "RetryScheduled");
-    const over = given().and(START).when(failed(quota(POLICY.pauseMaxMs + 1))).thenEvents("AttemptFailed").and(gone());
+    given()
+      .and(START)
+      .when(failed(quota(POLICY.pauseMaxMs)))
+      .thenEvents("AttemptFailed", "RetryScheduled");
+    const over = given()
+      .and(START)
+      .when(failed(quota(POLICY.pauseMaxMs + 1)))
+      .thenEvents("AttemptFailed")
+      .and(gone());
     expect(over.task.lastSettlement?.verdict).toMatchObject({
       class: "quota",
       retryAtMs: T0 + POLICY.pauseMaxMs + 1,
@@ -221,7 +265,11 @@ describe("a usage limit", () => {
   });
 
   it("without a known end is for somebody to fix (F13)", () => {
-    const { task, nowMs } = given().and(START).when(failed(quota(null))).thenEvents("AttemptFailed").and(gone());
+    const { task, nowMs } = given()
+      .and(START)
+      .when(failed(quota(null)))
+      .thenEvents("AttemptFailed")
+      .and(gone());
     expect(viewOf(task, nowMs)).toMatchObject({ status: "failed", continuable: true, next: { kind: "fix" } });
   });
 });
@@ -244,21 +292,28 @@ describe("a definitive fault", () => {
     { class: "continued_elsewhere", next: "continue" },
   ];
 
-  it.each(classes)("of class $class fails the task under its own name, with $next as the way on (P13, F13, W4, U2)", (row) => {
-    const fault = aFault({ class: row.class, nature: "definitive", httpStatus: null, stopReason: "why" });
-    const ended = given().and(START).when(failed(fault, aText("half"))).thenEvents("AttemptFailed").and(gone());
-    expect(ended.task.lastSettlement?.verdict).toMatchObject({
-      status: "failed",
-      class: row.class,
-      stopReason: "why",
-      continuable: true,
-      contextKept: row.class !== "context_lost",
-      result: { name: "half" },
-      partial: true,
-      evidence: null,
-    });
-    expect(viewOf(ended.task, ended.nowMs).next.kind).toBe(row.next);
-  });
+  it.each(classes)(
+    "of class $class fails the task under its own name, with $next as the way on (P13, F13, W4, U2)",
+    (row) => {
+      const fault = aFault({ class: row.class, nature: "definitive", httpStatus: null, stopReason: "why" });
+      const ended = given()
+        .and(START)
+        .when(failed(fault, aText("half")))
+        .thenEvents("AttemptFailed")
+        .and(gone());
+      expect(ended.task.lastSettlement?.verdict).toMatchObject({
+        status: "failed",
+        class: row.class,
+        stopReason: "why",
+        continuable: true,
+        contextKept: row.class !== "context_lost",
+        result: { name: "half" },
+        partial: true,
+        evidence: null,
+      });
+      expect(viewOf(ended.task, ended.nowMs).next.kind).toBe(row.next);
+    },
+  );
 });
 
 function problemOf({ task }: Given): Problem {

@@ -63,7 +63,10 @@ describe("a child's question", () => {
     waiting.later(HOUR).when(STALLED).thenIgnored("stale_epoch");
     const back = waiting.later(HOUR).and(answered());
     expect(viewOf(back.task, back.nowMs).phase).toBe("running");
-    back.later(POLICY.stallAfterMs - 1).when(STALLED).thenIgnored("stale_epoch");
+    back
+      .later(POLICY.stallAfterMs - 1)
+      .when(STALLED)
+      .thenIgnored("stale_epoch");
     back.later(POLICY.stallAfterMs).when(STALLED).thenEvents("StallBegan");
   });
 
@@ -122,7 +125,11 @@ describe("an expired question", () => {
   });
 
   it("does not expire before its deadline, nor once it is answered", () => {
-    atWork.and(asked()).later(POLICY.questionDeadlineMs - 1).when(questionExpired()).thenIgnored("stale_epoch");
+    atWork
+      .and(asked())
+      .later(POLICY.questionDeadlineMs - 1)
+      .when(questionExpired())
+      .thenIgnored("stale_epoch");
     over.and(answered()).when(questionExpired(1)).thenIgnored("stale_epoch");
     over.and(answered()).and(asked()).when(questionExpired(1)).thenIgnored("stale_epoch");
   });
@@ -155,10 +162,20 @@ describe("a question is closed", () => {
 describe("the time that a child waits for an answer", () => {
   it("is no running time, so a limit on that never strikes meanwhile (L3)", () => {
     const short = given({ spec: { policy: { maxActiveMs: HOUR } } }).and(START);
-    const back = short.later(30 * MINUTE).and(asked()).later(20 * HOUR).and(answered());
+    const back = short
+      .later(30 * MINUTE)
+      .and(asked())
+      .later(20 * HOUR)
+      .and(answered());
     expect(back.task.activeMs).toBe(30 * MINUTE);
-    back.later(30 * MINUTE - 1).when({ kind: "ExpireActive", epoch: 1 }).thenIgnored("stale_epoch");
-    back.later(30 * MINUTE).when({ kind: "ExpireActive", epoch: 1 }).thenEvents("AttemptFailed");
+    back
+      .later(30 * MINUTE - 1)
+      .when({ kind: "ExpireActive", epoch: 1 })
+      .thenIgnored("stale_epoch");
+    back
+      .later(30 * MINUTE)
+      .when({ kind: "ExpireActive", epoch: 1 })
+      .thenEvents("AttemptFailed");
   });
 });
 

@@ -45,7 +45,10 @@ describe("a child without progress", () => {
 
   it("is measured from its last progress", () => {
     const later = atWork.later(4 * MINUTE).and(progressed());
-    later.later(POLICY.stallAfterMs - 1).when(STALLED).thenIgnored("stale_epoch");
+    later
+      .later(POLICY.stallAfterMs - 1)
+      .when(STALLED)
+      .thenIgnored("stale_epoch");
     later.later(POLICY.stallAfterMs).when(STALLED).thenEvents("StallBegan");
   });
 
@@ -74,7 +77,10 @@ describe("a running tool", () => {
 
   it("leaves the full silence to what comes after it", () => {
     const done = atWork.and(progressed(1, T0)).later(HOUR).and(progressed(0, null));
-    done.later(POLICY.stallAfterMs - 1).when(STALLED).thenIgnored("stale_epoch");
+    done
+      .later(POLICY.stallAfterMs - 1)
+      .when(STALLED)
+      .thenIgnored("stale_epoch");
     done.later(POLICY.stallAfterMs).when(STALLED).thenEvents("StallBegan");
   });
 });
@@ -83,16 +89,31 @@ describe("machine sleep", () => {
   const night = 8 * HOUR;
 
   it("gives a child a fresh period before it is called stalled (F35)", () => {
-    const woken = atWork.later(4 * MINUTE).later(night).and(slept(night));
-    woken.later(POLICY.stallAfterMs - 1).when(STALLED).thenIgnored("stale_epoch");
+    const woken = atWork
+      .later(4 * MINUTE)
+      .later(night)
+      .and(slept(night));
+    woken
+      .later(POLICY.stallAfterMs - 1)
+      .when(STALLED)
+      .thenIgnored("stale_epoch");
     woken.later(POLICY.stallAfterMs).when(STALLED).thenEvents("StallBegan");
   });
 
   it("is no running time (L3, F35)", () => {
     const limit = given({ spec: { policy: { maxActiveMs: HOUR, stallAfterMs: 24 * HOUR } } }).and(START);
-    const woken = limit.later(30 * MINUTE).later(night).and(slept(night));
-    woken.later(30 * MINUTE - 1).when(EXPIRE_ACTIVE).thenIgnored("stale_epoch");
-    woken.later(30 * MINUTE).when(EXPIRE_ACTIVE).thenEvents("AttemptFailed");
+    const woken = limit
+      .later(30 * MINUTE)
+      .later(night)
+      .and(slept(night));
+    woken
+      .later(30 * MINUTE - 1)
+      .when(EXPIRE_ACTIVE)
+      .thenIgnored("stale_epoch");
+    woken
+      .later(30 * MINUTE)
+      .when(EXPIRE_ACTIVE)
+      .thenEvents("AttemptFailed");
   });
 
   it("of long ago gives nothing to a child that was started after it (F35)", () => {
@@ -124,14 +145,28 @@ describe("machine sleep", () => {
   });
 
   it("does not hide the end of patience that was used awake (P6)", () => {
-    const healing = atWork.and(failed()).and(gone()).later(POLICY.patienceMs + night).and(slept(night));
+    const healing = atWork
+      .and(failed())
+      .and(gone())
+      .later(POLICY.patienceMs + night)
+      .and(slept(night));
     healing.and(START).when(failed()).thenEvents("AttemptFailed");
   });
 
   it.each<[string, Given]>([
     ["a healthy queued task", given()],
     ["a settled task", atWork.and(finished()).and(gone())],
-    ["a task that failed after faults", given({ spec: { policy: { patienceMs: 1 } } }).and(START).and(failed()).and(gone()).later(SECOND).and(START).and(failed()).and(gone())],
+    [
+      "a task that failed after faults",
+      given({ spec: { policy: { patienceMs: 1 } } })
+        .and(START)
+        .and(failed())
+        .and(gone())
+        .later(SECOND)
+        .and(START)
+        .and(failed())
+        .and(gone()),
+    ],
   ])("changes nothing for %s", (_what, story) => {
     story.when(slept(night)).thenNothing();
   });
@@ -171,7 +206,10 @@ describe("a supervisor", () => {
 
   it("reaps the attempt whose processes are not proven gone, by its own mark (F18)", () => {
     const { task, nowMs } = atWork.and(lost());
-    expect(plan(task, nowMs, false).intent).toMatchObject({ kind: "reap", attempt: { epoch: 1, mark: task.residue?.mark } });
+    expect(plan(task, nowMs, false).intent).toMatchObject({
+      kind: "reap",
+      attempt: { epoch: 1, mark: task.residue?.mark },
+    });
   });
 
   it("never marks an attempt that is not the newest", () => {

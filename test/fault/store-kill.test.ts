@@ -270,11 +270,11 @@ async function untilRefused(accept: (n: number) => Promise<void>, acknowledged: 
 }
 
 function mount(folder: string): void {
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], { stdio: "ignore" });
+  execFileSync("/bin/mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], { stdio: "ignore" });
 }
 
 function unmount(folder: string): void {
-  execFileSync("umount", [folder], { stdio: "ignore" });
+  execFileSync("/bin/umount", [folder], { stdio: "ignore" });
 }
 
 /** Small disks can be had by root alone. */

@@ -187,6 +187,23 @@ describe("stop ladder", () => {
     expect(report).toMatchObject({ kind: "survivors", survivors: [{ pid: 102, command: "program 102" }] });
   });
 
+  it("asks a member again that moved to a group of its own while it was asked (P12)", async () => {
+    const world = createWorld();
+    const settled = actor(101, { ppid: 100, mark: MARK });
+    const moving = {
+      ...settled,
+      pgid: 100,
+      nature: "ignores TERM",
+      onSignal: () => world.add(settled),
+    } satisfies Actor;
+    world.add(child());
+    world.add(moving);
+    const { report, tookMs } = await climb(world);
+    expect(report.kind).toBe("proven");
+    expect(world.signals).toEqual(["SIGTERM 100", "SIGTERM 101", "SIGTERM 101"]);
+    expect(tookMs).toBeLessThan(200);
+  });
+
   it("keeps looking while processes fork under its hands, until two looks in a row find nobody (P12)", async () => {
     let forks = 0;
     const world = createWorld();

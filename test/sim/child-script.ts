@@ -71,12 +71,22 @@ export const OUTAGE: FaultEvidence = PASSING[0] ?? { transport: true };
 export function planOf(random: Random, temper: ChildTemper): Plan {
   const faults: FaultEvidence[] = [];
   while (faults.length < 8 && random.chance(temper.faulty)) {
-    faults.push(random.weighted<FaultEvidence>([[12, random.pick(PASSING)], [1, USAGE_LIMIT], [1, UNKNOWN]]));
+    faults.push(
+      random.weighted<FaultEvidence>([
+        [12, random.pick(PASSING)],
+        [1, USAGE_LIMIT],
+        [1, UNKNOWN],
+      ]),
+    );
   }
   return {
     faults,
     steps: random.int(0, 6),
-    gapMs: random.weighted([[5, random.int(100, 3_000)], [3, random.int(3_000, 15_000)], [1, 40_000]]),
+    gapMs: random.weighted([
+      [5, random.int(100, 3_000)],
+      [3, random.int(3_000, 15_000)],
+      [1, 40_000],
+    ]),
     end: random.weighted<Ending>([
       [10, "explicit"],
       [5, "assumed"],

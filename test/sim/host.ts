@@ -97,7 +97,11 @@ export function createHost(world: {
   };
   return host;
 
-  function start(mark: Mark, how: Pick<Process, "path" | "access" | "session" | "main" | "guard">, plan: Plan): Process {
+  function start(
+    mark: Mark,
+    how: Pick<Process, "path" | "access" | "session" | "main" | "guard">,
+    plan: Plan,
+  ): Process {
     lastPid += 1;
     const stubborn = !calm && plan.stubborn !== "no" && (how.main || random.chance(0.5));
     const process: Process = {
@@ -285,7 +289,11 @@ export function createHost(world: {
     sessions += 1;
     recorder.count("spawns");
     const own = session ?? `session-${sessions}`;
-    void live(process, attemptOf(plan, own, random.fork(spec.mark), () => host.outage), plan);
+    void live(
+      process,
+      attemptOf(plan, own, random.fork(spec.mark), () => host.outage),
+      plan,
+    );
     return {
       process: { pid: process.pid, startTime: String(clock.monotonicMs()), bootId: "sim" },
       stdout: process.pipe?.read(() => life.pass()) ?? nothing(),

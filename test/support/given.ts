@@ -197,7 +197,13 @@ export function failed(fault: Fault = aFault(), result: TextRef | null = null): 
   };
 }
 
-export function lost({ orderly = false, partial = null }: { orderly?: boolean; partial?: TextRef | null } = {}): Asking {
+export function lost({
+  orderly = false,
+  partial = null,
+}: {
+  orderly?: boolean;
+  partial?: TextRef | null;
+} = {}): Asking {
   return ({ epoch }) => ({ kind: "LoseAttempt", epoch, partial, orderly });
 }
 

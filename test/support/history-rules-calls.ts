@@ -75,11 +75,13 @@ const onePerKey: Rule = {
       const about = call.tool === "task_continue" ? taskId : null;
       const key = JSON.stringify([call.caller, call.tool, about, call.key]);
       const first = named.get(key);
-      if (first !== undefined && first !== taskId) tell(`key ${call.key} of ${call.caller} names ${taskId} and ${first}`);
+      if (first !== undefined && first !== taskId)
+        tell(`key ${call.key} of ${call.caller} names ${taskId} and ${first}`);
       named.set(key, taskId);
       if (entry.created !== "new") return;
       const earlier = created.get(key);
-      if (earlier !== undefined) tell(`key ${call.key}: calls ${earlier} and ${entry.id} were both told that it was new`);
+      if (earlier !== undefined)
+        tell(`key ${call.key}: calls ${earlier} and ${entry.id} were both told that it was new`);
       created.set(key, entry.id);
     };
   },
@@ -97,7 +99,8 @@ const committedIsTold: Rule = {
         const key = JSON.stringify([entry.caller, entry.tool, entry.key]);
         overlapping.set(key, (overlapping.get(key) ?? 0) + 1);
       }
-      if (entry.kind === "receipt") committed.set(JSON.stringify([entry.caller, entry.tool, entry.key]), entry.runMs ?? 0);
+      if (entry.kind === "receipt")
+        committed.set(JSON.stringify([entry.caller, entry.tool, entry.key]), entry.runMs ?? 0);
       if (entry.kind !== "answer" || entry.form !== "refusal" || entry.created !== "none") return;
       const call = scene.calls.get(entry.id);
       if (call === undefined || call.key === null) return;
@@ -309,7 +312,8 @@ const rereading: Rule = {
         const key = `${shown.taskId}:${shown.settlements}`;
         const first = results.get(key);
         if (first === undefined) results.set(key, shown.result);
-        else if (first !== shown.result) tell(`call ${entry.id}: ${key} reads ${shown.result ?? "-"}, first ${first ?? "-"}`);
+        else if (first !== shown.result)
+          tell(`call ${entry.id}: ${key} reads ${shown.result ?? "-"}, first ${first ?? "-"}`);
       }
     };
   },
@@ -363,7 +367,8 @@ const foreign: Rule = {
     const call = scene.calls.get(entry.id);
     for (const { taskId } of entry.tasks) {
       const owner = scene.tasks.get(taskId)?.origin.caller;
-      if (call !== undefined && owner !== undefined && owner !== call.caller) tell(`call ${entry.id}: shows ${taskId} of ${owner}`);
+      if (call !== undefined && owner !== undefined && owner !== call.caller)
+        tell(`call ${entry.id}: shows ${taskId} of ${owner}`);
     }
   },
 };

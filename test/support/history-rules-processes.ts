@@ -58,7 +58,8 @@ const claimed: Rule = {
   says: "a writer's processes live only while its task holds the claim",
   begin: (tell) => (entry, scene) => {
     if (entry.kind === "process" && entry.did === "started" && entry.access === "write") {
-      if (scene.claims.get(entry.taskId) !== entry.path) tell(`${entry.taskId}: writes in ${entry.path} without a claim`);
+      if (scene.claims.get(entry.taskId) !== entry.path)
+        tell(`${entry.taskId}: writes in ${entry.path} without a claim`);
     }
     if (entry.kind !== "claim" || entry.path !== null) return;
     const writer = childrenOf(scene, entry.taskId).find((process) => process.access === "write");
@@ -127,7 +128,8 @@ const sessions: Rule = {
         tell(`${entry.taskId}: goes on in ${entry.session ?? "a new conversation"}, not ${sessionOf(task)}`);
       }
       const driver = entry.session === null ? task.spec.driver : drivers.get(entry.session);
-      if (driver !== task.spec.driver) tell(`${entry.taskId}: ${task.spec.driver} is given a conversation of ${driver}`);
+      if (driver !== task.spec.driver)
+        tell(`${entry.taskId}: ${task.spec.driver} is given a conversation of ${driver}`);
     };
   },
 };

@@ -28,7 +28,8 @@ const snapshot: Rule = {
   begin: (tell) => (entry, scene) => {
     if (entry.kind !== "snapshot") return;
     const { taskId } = entry.task.handle;
-    if (!isDeepStrictEqual(scene.tasks.get(taskId), entry.task)) tell(`${taskId}: the snapshot differs from its events`);
+    if (!isDeepStrictEqual(scene.tasks.get(taskId), entry.task))
+      tell(`${taskId}: the snapshot differs from its events`);
   },
 };
 
@@ -71,6 +72,9 @@ const evidence: Rule = {
   },
 };
 
+/** A wall clock may be set by this much without anybody noticing; limits that are kept by it may be off as much. */
+const CLOCK_MS = 10_000;
+
 const patience: Rule = {
   name: "patience",
   promises: ["P6"],
@@ -106,7 +110,7 @@ const patience: Rule = {
       const { class: failure, retryAfterMs } = event.fault;
       const endless = failure === "quota" && (retryAfterMs === null || retryAfterMs > policy.pauseMaxMs);
       const leftMs = policy.patienceMs - (runMs - one.sinceMs);
-      if (endless || leftMs <= 0) return;
+      if (endless || leftMs <= CLOCK_MS) return;
       one.open = `${taskId}: ended by ${failure} with ${leftMs} ms of patience left`;
     };
   },
@@ -127,11 +131,12 @@ const stalls: Rule = {
       const life = lives.get(taskId) ?? { signMs: runMs, activeMs: 0, ranSinceMs: null };
       lives.set(taskId, life);
       const ranMs = life.activeMs + (life.ranSinceMs === null ? 0 : aliveMs - life.ranSinceMs);
-      if (before !== null && event.kind === "StallBegan" && runMs - life.signMs < before.spec.policy.stallAfterMs) {
+      const quietMs = runMs - life.signMs + CLOCK_MS;
+      if (before !== null && event.kind === "StallBegan" && quietMs < before.spec.policy.stallAfterMs) {
         tell(`${taskId}: stalled after ${runMs - life.signMs} ms`);
       }
       if (before !== null && event.kind === "AttemptFailed" && event.fault.class === "deadline") {
-        if (ranMs < before.spec.policy.maxActiveMs) tell(`${taskId}: out of time after ${ranMs} ms`);
+        if (ranMs + CLOCK_MS < before.spec.policy.maxActiveMs) tell(`${taskId}: out of time after ${ranMs} ms`);
       }
       if (SIGNS.has(event.kind)) life.signMs = runMs;
       if (event.kind === "RunQueued") life.activeMs = 0;

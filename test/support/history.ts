@@ -95,7 +95,15 @@ const ENTRIES = [
     caller: z.string(),
     by: z.enum(["caller", "person", "child"]),
     conversation: z.string().nullable(),
-    tool: z.enum(["delegate_task", "task_continue", "task_wait", "task_status", "task_list", "task_cancel", "task_ack"]),
+    tool: z.enum([
+      "delegate_task",
+      "task_continue",
+      "task_wait",
+      "task_status",
+      "task_list",
+      "task_cancel",
+      "task_ack",
+    ]),
     key: z.string().nullable(),
     /** Ids as sent; null: none. */
     about: z.array(z.string()).nullable(),

@@ -152,7 +152,7 @@ export function sampleAcked(task: Task): TaskChange {
 }
 
 /** Folds events onto a task. */
-export function sampleChange(before: Task | null, atMs: number, ...bodies: readonly TaskEventBody[]): TaskChange {
+function sampleChange(before: Task | null, atMs: number, ...bodies: readonly TaskEventBody[]): TaskChange {
   const events: readonly TaskEvent[] = bodies.map((body) => ({ atMs, ...body }));
   const task = events.reduce<Task | null>(evolve, before);
   if (task === null) throw new Error("a change needs an event");

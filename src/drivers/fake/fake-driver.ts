@@ -29,8 +29,8 @@ type StepResult =
   | { readonly kind: "next" }
   /** The step stays where it is; the attempt says this last. */
   | { readonly kind: "stop"; readonly event: DriverEvent }
-  /** The step is done; the attempt says this last. */
-  | { readonly kind: "pause"; readonly event: DriverEvent }
+  /** The step is done; the attempt says this and stays, as an agent with an open question does, until it is ended. */
+  | { readonly kind: "stay"; readonly event: DriverEvent }
   /** The attempt is over for the engine; nothing more is said. */
   | { readonly kind: "gone" };
 
@@ -74,12 +74,17 @@ async function play(steps: readonly FakeStep[], scene: Scene, keep: () => void):
   const { memory, tools } = scene;
   for (let step = steps[memory.position]; step !== undefined; step = steps[memory.position]) {
     const result = tools.signal.aborted ? GONE : await perform(step, scene);
-    if (result.kind === "next" || result.kind === "pause") {
+    if (result.kind === "next" || result.kind === "stay") {
       memory.position += 1;
       memory.faults = 0;
     }
     keep();
     if (result.kind === "gone") return null;
+    if (result.kind === "stay") {
+      await scene.report(result.event);
+      await unlessAborted(tools, forever());
+      return null;
+    }
     if (result.kind !== "next") return result.event;
   }
   return ended(memory, { text: null, evidence: "explicit", fault: null, usage: null });
@@ -107,7 +112,7 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
       return faultUntil(step.times, step.fault, memory);
     case "ask": {
       const { ask, prompt, optionIds, labels, action } = step;
-      return { kind: "pause", event: { kind: "asked", ask, prompt, optionIds, labels, action } };
+      return { kind: "stay", event: { kind: "asked", ask, prompt, optionIds, labels, action } };
     }
     case "write":
       await writeFile(resolve(order.spec.cwd, step.path), step.text, { flag: step.append ? "a" : "w" });
@@ -118,7 +123,7 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
     case "lost":
       return { kind: "stop", event: endEvent(memory, null, { end: "lost" }) };
     case "hang":
-      return unlessAborted(tools, new Promise(() => undefined));
+      return unlessAborted(tools, forever());
     case "throw":
       throw new Error("the script told the fake driver to throw");
     default:
@@ -168,4 +173,8 @@ function passTime({ clock }: DriverTools, ms: number): Promise<void> {
   return new Promise((resolve) => {
     clock.after(ms, resolve);
   });
+}
+
+function forever(): Promise<void> {
+  return new Promise(() => undefined);
 }

@@ -1,0 +1,54 @@
+/**
+ * CPU time of servers per call, taken in turns.
+ *
+ * The machine is rarely quiet: what is compared is measured right beside each other, round after round, and only the
+ * median of the rounds counts.
+ */
+
+import type { ServerProcess } from "./server-process.ts";
+import { median } from "./statistics.ts";
+
+export type Contender = {
+  readonly name: string;
+  readonly server: Pick<ServerProcess, "usageUs">;
+  /** Calls in a round. */
+  readonly count: number;
+  drive(count: number): Promise<void>;
+};
+
+/** CPU time per call in µs, by round. */
+export type Series = readonly number[];
+
+export type Rounds = { readonly rounds: number; readonly warmUpRounds: number };
+
+/** Series by name of contender. */
+export async function interleave(
+  contenders: readonly Contender[],
+  { rounds, warmUpRounds }: Rounds,
+): Promise<ReadonlyMap<string, Series>> {
+  const series = new Map(contenders.map(({ name }): [string, number[]] => [name, []]));
+  for (let round = -warmUpRounds; round < rounds; round += 1) {
+    for (const contender of contenders) {
+      const cpuUs = await cpuPerCallUs(contender);
+      if (round >= 0) series.get(contender.name)?.push(cpuUs);
+    }
+  }
+  return series;
+}
+
+export function seriesOf(all: ReadonlyMap<string, Series>, name: string): Series {
+  const series = all.get(name);
+  if (series === undefined) throw new Error(`${name} was not measured`);
+  return series;
+}
+
+/** Median over the rounds of how many times the other's cost this one has. */
+export function medianRatio(series: Series, other: Series): number {
+  return median(series.map((value, round) => value / (other[round] ?? Number.NaN)));
+}
+
+async function cpuPerCallUs({ server, count, drive }: Contender): Promise<number> {
+  const beforeUs = await server.usageUs();
+  await drive(count);
+  return ((await server.usageUs()) - beforeUs) / count;
+}
