@@ -66,6 +66,7 @@ function codeRow(code: Code): string {
     kind: "refusal",
     rejection,
     created: "none",
+    about: null,
     newest: [],
     pending: { completions: [], count: 0 },
   } as const;

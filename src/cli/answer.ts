@@ -70,7 +70,7 @@ export type Item = z.output<typeof itemSchema>;
 export type Answer = z.output<typeof answerSchema>;
 
 /** A refusal of HTTP itself: before a task could be named. */
-export const problemSchema = z.looseObject({
+const problemSchema = z.looseObject({
   error: z.union([z.string(), z.looseObject({ code: z.string(), message: optionalText })]),
   message: optionalText,
   next: z.union([z.string(), z.looseObject({ change: optionalText })]).optional(),

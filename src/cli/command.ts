@@ -3,6 +3,7 @@
  */
 
 import { parseId } from "../core/ids.ts";
+import type { Code } from "../core/rejection.ts";
 import { type ApiClient, createApiClient } from "./api-client.ts";
 import type { Answer } from "./answer.ts";
 import { EXIT, exitCodeOfRefusal } from "./exit-codes.ts";
@@ -62,35 +63,29 @@ export function refuse(command: Command, answer: Answer): number {
 
 /** The next step in words of the command line; what the daemon says is meant for models and names its tools. */
 function adviceOf(answer: Answer, code: string): string | null {
-  const related = answer.next?.arguments?.["taskIds"];
-  const other = Array.isArray(related) && typeof related[0] === "string" ? related[0] : null;
-  switch (code) {
-    case "ambiguous":
-      return "Give more of it.";
-    case "unknown_task":
-    case "unknown_thread":
-      return "See your tasks: delegate-mcp list";
-    case "idempotency_conflict":
-    case "expired_receipt":
-      return "For new work, leave out --key or choose another.";
-    case "duplicate_work":
-    case "workspace_busy":
-      return other === null
-        ? "Wait for the other task, or work in another directory."
-        : `Wait for the other task: delegate-mcp wait ${other}`;
-    case "unknown_agent":
-    case "agent_unavailable":
-      return "See the configured agents: delegate-mcp config show";
-    case "workspace_not_allowed":
-      return "Name a directory below workspaces.roots with --cwd, or have the operator add one.";
-    case "capacity_full":
-    case "tree_limit":
-    case "rate_limit":
-    case "storage_unavailable":
-    case "stopping":
-    case "internal":
-      return "Nothing was started. The same command with the same --key can be sent again.";
-    default:
-      return null;
+  if (code === "duplicate_work" || code === "workspace_busy") {
+    const related = answer.next?.arguments?.["taskIds"];
+    const other = Array.isArray(related) && typeof related[0] === "string" ? `: delegate-mcp wait ${related[0]}` : "";
+    return `Wait for the other task${other}, or work in another directory.`;
   }
+  return Object.entries(ADVICE).find(([known]) => known === code)?.[1] ?? null;
 }
+
+const SAME_KEY = "Nothing was started. The same command with the same --key can be sent again.";
+
+const ADVICE: Readonly<Partial<Record<Code | "ambiguous", string>>> = {
+  ambiguous: "Give more of it.",
+  unknown_task: "See your tasks: delegate-mcp list",
+  unknown_thread: "See your tasks: delegate-mcp list",
+  idempotency_conflict: "For new work, leave out --key or choose another.",
+  expired_receipt: "For new work, leave out --key or choose another.",
+  unknown_agent: "See the configured agents: delegate-mcp config show",
+  agent_unavailable: "See the configured agents: delegate-mcp config show",
+  workspace_not_allowed: "Name a directory below workspaces.roots with --cwd, or have the operator add one.",
+  capacity_full: SAME_KEY,
+  tree_limit: SAME_KEY,
+  rate_limit: SAME_KEY,
+  storage_unavailable: SAME_KEY,
+  stopping: SAME_KEY,
+  internal: SAME_KEY,
+};

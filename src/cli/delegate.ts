@@ -16,7 +16,7 @@ import { EXIT } from "./exit-codes.ts";
 import { type Failure, fail, note } from "./failure.ts";
 import { printJson } from "./print.ts";
 import { handleOf } from "./show-task.ts";
-import { onInterrupt, report, type WaitOptions, waitForTasks } from "./wait.ts";
+import { onInterrupt, report, type WaitEnd, waitForTasks } from "./wait.ts";
 
 export type DelegateOptions = {
   readonly key?: string;
@@ -36,11 +36,8 @@ export async function delegate(command: Command, text: string, options: Delegate
   const { agent, model, title, access } = options;
   const cwd = path.resolve(command.io.cwd, options.cwd ?? ".");
   return await withDaemon(command, async (api) => {
-    return await startAndReport(command, api, "/api/tasks", options, {
-      task,
-      cwd,
-      ...given({ agent, model, title, access }),
-    });
+    const body = { task, cwd, ...given({ agent, model, title, access }) };
+    return await startAndReport(command, api, { route: "/api/tasks", body }, options);
   });
 }
 
@@ -64,38 +61,31 @@ export async function continueTask(
     if (task.kind === "failure") return fail(command.io, command.options, task);
     if (task.kind === "refused") return refuse(command, task.answer);
     const { afterSettlement } = options;
-    return await startAndReport(command, api, `/api/tasks/${task.taskId}/continue`, options, {
-      message,
-      ...given({ afterSettlement }),
-    });
+    const body = { message, ...given({ afterSettlement }) };
+    return await startAndReport(command, api, { route: `/api/tasks/${task.taskId}/continue`, body }, options);
   });
 }
 
 type StartOptions = Pick<DelegateOptions, "key" | "wait" | "timeout">;
 
-async function startAndReport(
-  command: Command,
-  api: ApiClient,
-  route: string,
-  options: StartOptions,
-  body: Readonly<Record<string, unknown>>,
-): Promise<number> {
+/** A call that starts something, but for its key. */
+type Call = { readonly route: string; readonly body: Readonly<Record<string, unknown>> };
+
+async function startAndReport(command: Command, api: ApiClient, call: Call, options: StartOptions): Promise<number> {
   const key = options.key ?? newKey();
   using interruption = onInterrupt(command);
-  const reply = await startOnce(
-    command,
-    api,
-    route,
-    { ...body, clientRequestId: key, mode: "async" },
-    interruption.signal,
-  );
-  if (interruption.signal.aborted || reply.kind === "failure")
-    return fail(command.io, command.options, unclear(reply, key, interruption.signal));
+  const { signal } = interruption;
+  const keyed = { ...call, body: { ...call.body, clientRequestId: key, mode: "async" } };
+  const reply = await startOnce(command, api, keyed, signal);
+  if (signal.aborted || reply.kind === "failure") return fail(command.io, command.options, unclear(reply, key, signal));
   const { answer } = reply;
   if (answer.error !== undefined || answer.taskId === undefined) return refuse(command, answer);
   if (options.wait !== true) return accepted(command, answer, key);
   for (const text of [answer.say, handleOf(answer) ?? "", `key ${key}`]) note(command.io, command.options, text);
-  return await waitAndAcknowledge(command, api, answer, options, interruption.signal);
+  const end = await waitForTasks(command, [answer], options, signal);
+  const exitCode = report(command, [answer.taskId], end);
+  await acknowledge(api, answer, end);
+  return exitCode;
 }
 
 /** Tells who was started: the id to a program, all of the handle to a person. */
@@ -114,35 +104,19 @@ function accepted(command: Command, answer: Answer, key: string): number {
 }
 
 /**
- * Waits for what this command has started, and tells the daemon that its result has arrived: here the command itself is the
- * caller. A joined task belongs to another call, which is still to be told.
+ * Tells the daemon that the result has arrived: here the command itself is the caller. A joined task belongs to another
+ * call, which is still to be told.
  */
-async function waitAndAcknowledge(
-  command: Command,
-  api: ApiClient,
-  started: Answer,
-  options: WaitOptions,
-  signal: AbortSignal,
-): Promise<number> {
-  const end = await waitForTasks(command, [started], options, signal);
-  const exitCode = report(command, [started.taskId ?? ""], end);
+async function acknowledge(api: ApiClient, started: Answer, end: WaitEnd): Promise<void> {
   const [task] = end.kind === "ended" ? end.tasks : [];
-  if (started.created !== "joined" && task !== undefined && isSettled(task) && task.settlement !== undefined) {
-    await api.post(`/api/tasks/${task.taskId}/ack`, { settlement: task.settlement });
-  }
-  return exitCode;
+  if (started.created === "joined" || task === undefined || !isSettled(task) || task.settlement === undefined) return;
+  await api.post(`/api/tasks/${task.taskId}/ack`, { settlement: task.settlement });
 }
 
 const TRIES = 4;
 
 /** Sends the call, and the same call again when its answer was lost. */
-async function startOnce(
-  command: Command,
-  api: ApiClient,
-  route: string,
-  body: Readonly<Record<string, unknown>>,
-  signal: AbortSignal,
-): Promise<Reply> {
+async function startOnce(command: Command, api: ApiClient, { route, body }: Call, signal: AbortSignal): Promise<Reply> {
   for (let attempt = 1; ; attempt++) {
     const reply = await api.post(route, body, signal);
     if (reply.kind !== "failure" || reply.code !== "unreachable" || signal.aborted || attempt === TRIES) return reply;

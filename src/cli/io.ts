@@ -58,7 +58,7 @@ export function processIo(): Io {
 function outputOf(stream: NodeJS.WriteStream): Output {
   return {
     write: (text) => stream.write(text),
-    isTTY: stream.isTTY === true,
+    isTTY: stream.isTTY ?? false,
     get columns() {
       return stream.columns ?? 80;
     },

@@ -40,7 +40,7 @@ export function printRows(
     chars: NO_BORDERS,
     style: { head: [], border: [], "padding-left": 0, "padding-right": 2 },
   });
-  for (const row of shown) table.push([...row.map((cell, index) => cut(cell, widths[index] ?? 0))]);
+  for (const row of shown) table.push(row.map((cell, index) => cut(cell, widths[index] ?? 0)));
   output.write(`${withoutTrailingBlanks(table.toString())}\n`);
 }
 

@@ -208,6 +208,8 @@ function addInformation(program: Parser, run: Run): void {
     .description("show every setting in force")
     .option("--origin", "and where each comes from");
   run(showConfig, (command) => configShow(command, showConfig.opts<SettingsOptions & { origin?: boolean }>()));
+  const demo = program.command("demo").description("show one delegation that survives a cut wire and a killed daemon");
+  run(demo, async ({ io }) => (await import("./demo.ts")).demo(io));
   run(program.command("version").description("show the version"), version);
 }
 

@@ -79,8 +79,10 @@ function painted(task: Item, colors: Colors): string {
   return task.status === "input_required" || task.problem !== undefined ? colors.yellow(text) : text;
 }
 
-function pairsOf(task: Item): readonly (readonly [string, Cell])[] {
-  const { workspace, problem, outcome, stop, question } = task;
+type Pairs = readonly (readonly [string, Cell])[];
+
+function pairsOf(task: Item): Pairs {
+  const { workspace, question } = task;
   return [
     ["task", task.taskId],
     ["thread", task.childThreadId],
@@ -93,19 +95,24 @@ function pairsOf(task: Item): readonly (readonly [string, Cell])[] {
     ["directory", workspace?.cwd],
     ["access", workspace?.access],
     ["branch", workspace?.branch],
-    [
-      "problem",
-      problem === undefined ? null : [problem.class, problem.httpStatus].filter((part) => part !== undefined).join(" "),
-    ],
-    ["next try", isoOf(problem?.nextTryAt)],
-    ["tries until", isoOf(problem?.retriesUntil)],
+    ...troublePairs(task),
     ["question", question?.questionId],
     ["options", question?.optionIds?.join(", ")],
+    ["settlement", task.settlement],
+  ];
+}
+
+/** What went wrong, what it ended with, and what is left of it. */
+function troublePairs({ problem, outcome, stop }: Item): Pairs {
+  const survivors = stop?.survivors?.length ?? 0;
+  return [
+    ["problem", [problem?.class, problem?.httpStatus].filter((part) => part !== undefined).join(" ")],
+    ["next try", isoOf(problem?.nextTryAt)],
+    ["tries until", isoOf(problem?.retriesUntil)],
     ["cause", outcome?.class],
     ["evidence", outcome?.evidence],
-    ["settlement", task.settlement],
     ["stop proof", stop?.proof],
-    ["survivors", stop?.survivors?.length === 0 ? null : stop?.survivors?.length],
+    ["survivors", survivors === 0 ? null : survivors],
   ];
 }
 

@@ -7,9 +7,9 @@
 
 import { setTimeout as delay } from "node:timers/promises";
 import { LIMITS } from "../core/limits.ts";
-import { type ApiClient, createApiClient, type Reply, SLICE_MAX_MS } from "./api-client.ts";
+import { createApiClient, type Reply, SLICE_MAX_MS } from "./api-client.ts";
 import { type Answer, type Item, isSettled, needsAnswer } from "./answer.ts";
-import { type Command, lookUp, refuse, withDaemon } from "./command.ts";
+import { type Command, lookUp, type Refused, refuse, withDaemon } from "./command.ts";
 import { EXIT, exitCodeOfStatus } from "./exit-codes.ts";
 import { type Failure, fail, note } from "./failure.ts";
 import { findDaemon } from "./find-daemon.ts";
@@ -62,35 +62,70 @@ export async function waitForTasks(
   signal: AbortSignal,
 ): Promise<WaitEnd> {
   const deadlineMs = options.timeout === undefined ? Number.POSITIVE_INFINITY : Date.now() + options.timeout * 1_000;
-  const known = new Map<string, Item>(started.map((task) => [task.taskId ?? "", task]));
-  const tasks = (): readonly Item[] => [...known.values()];
-  const daemon = followDaemon(command);
-  let after: string | null = null;
-  let last: Answer | null = started.length === 1 ? (started[0] ?? null) : null;
-
-  while (!isOver(tasks(), options.all === true)) {
-    const pending = tasks().filter((task) => !isSettled(task));
+  const watch = watchTasks(started, options.all === true);
+  while (!watch.isOver()) {
     const askedMs = Date.now();
     const waitMs = Math.min(SLICE_MAX_MS, Math.max(0, deadlineMs - askedMs));
-    const body = {
-      taskIds: pending.map((task) => task.taskId),
-      until: options.all === true ? "all" : "any",
-      waitMs,
-      ...(after === null ? {} : { after }),
-    };
-    const reply = await daemon.post("/api/wait", body, signal);
+    const reply = await postToDaemon(command, watch.question(waitMs), { signal, deadlineMs });
     if (signal.aborted) return { kind: "interrupted" };
     if (reply.kind === "failure") return reply;
-    last = reply.answer;
-    if (last.error !== undefined && last.error.code !== "stopping") return { kind: "refused", answer: last };
-    const news = takeNews(known, last);
-    if (isOver(tasks(), options.all === true)) break;
-    if (Date.now() >= deadlineMs) return { kind: "time_over", tasks: tasks(), last };
-    for (const task of news) note(command.io, command.options, `${task.taskId}: ${stateOf(task)}`);
-    after = afterOf(last) ?? after;
+    const taken = watch.take(reply.answer);
+    if (taken.kind === "refused") return { kind: "refused", answer: taken.answer };
+    if (watch.isOver()) break;
+    if (Date.now() >= deadlineMs) return { kind: "time_over", tasks: watch.tasks(), last: watch.last() };
+    for (const task of taken.changed) note(command.io, command.options, `${task.taskId}: ${stateOf(task)}`);
     if (Date.now() - askedMs < PAUSE_MS) await delay(PAUSE_MS, undefined, { signal }).catch(() => undefined);
   }
-  return { kind: "ended", tasks: tasks(), last };
+  return { kind: "ended", tasks: watch.tasks(), last: watch.last() };
+}
+
+type Watch = {
+  tasks(): readonly Item[];
+  last(): Answer | null;
+  isOver(): boolean;
+  /** Arguments of the next wait: the tasks that have not ended, and what has been told of them. */
+  question(waitMs: number): Readonly<Record<string, unknown>>;
+  /** Takes an answer in; tells the tasks whose state it changed. */
+  take(answer: Answer): { readonly kind: "taken"; readonly changed: readonly Item[] } | Refused;
+};
+
+function watchTasks(started: readonly Answer[], all: boolean): Watch {
+  const known = new Map<string, Item>(started.map((task) => [task.taskId ?? "", task]));
+  const tasks = (): readonly Item[] => [...known.values()];
+  const [only, ...others] = started;
+  let last: Answer | null = others.length === 0 ? (only ?? null) : null;
+  let after: string | null = null;
+
+  const merge = (item: Item): readonly Item[] => {
+    const before = known.get(item.taskId ?? "");
+    if (item.taskId === undefined || before === undefined) return [];
+    const now: Item = { ...before, ...item };
+    known.set(item.taskId, now);
+    return stateOf(before) === stateOf(now) ? [] : [now];
+  };
+
+  return {
+    tasks,
+    last: () => last,
+    isOver() {
+      if (tasks().some(needsAnswer)) return true;
+      return all ? tasks().every(isSettled) : tasks().some(isSettled);
+    },
+    question(waitMs) {
+      const taskIds = tasks()
+        .filter((task) => !isSettled(task))
+        .map((task) => task.taskId);
+      return { taskIds, until: all ? "all" : "any", waitMs, ...(after === null ? {} : { after }) };
+    },
+    take(answer) {
+      const items: readonly Item[] = answer.tasks ?? [answer];
+      const error = answer.error ?? items.find((item) => item.error !== undefined)?.error;
+      if (error !== undefined) return { kind: "refused", answer: { ...answer, error } };
+      last = answer;
+      after = afterOf(answer) ?? after;
+      return { kind: "taken", changed: items.flatMap(merge) };
+    },
+  };
 }
 
 /** Shows how a wait ended, and returns the exit code. */
@@ -131,51 +166,41 @@ function exitCodeOf(tasks: readonly Item[], all: boolean): number {
   return EXIT.ok;
 }
 
-function isOver(tasks: readonly Item[], all: boolean): boolean {
-  if (tasks.some(needsAnswer)) return true;
-  return all ? tasks.every(isSettled) : tasks.some(isSettled);
-}
-
-/** Merges an answer into what is known; returns the tasks whose state it changed. */
-function takeNews(known: Map<string, Item>, answer: Answer): readonly Item[] {
-  const items: readonly Item[] = answer.tasks ?? [answer];
-  return items.flatMap((item) => {
-    const before = item.taskId === undefined ? undefined : known.get(item.taskId);
-    if (item.taskId === undefined || before === undefined) return [];
-    const now: Item = { ...before, ...item };
-    known.set(item.taskId, now);
-    return stateOf(before) === stateOf(now) ? [] : [now];
-  });
-}
-
 function afterOf(answer: Answer): string | null {
   const after = answer.next?.kind === "wait" ? answer.next.arguments?.["after"] : undefined;
   return typeof after === "string" ? after : null;
 }
 
-/** Posts to the daemon, and to its successor when it has gone meanwhile. Gives up after `LOST_MAX_MS`. */
-function followDaemon(command: Command): Pick<ApiClient, "post"> {
-  return {
-    async post(path, body, signal) {
-      let lostSinceMs: number | null = null;
-      for (let pauseMs = 250; ; pauseMs = Math.min(2_000, pauseMs * 2)) {
-        const reply = await postOnce(command, path, body, signal);
-        if (signal?.aborted === true || !isLoss(reply)) return reply;
-        lostSinceMs ??= Date.now();
-        if (Date.now() - lostSinceMs > LOST_MAX_MS) return reply;
-        if (pauseMs === 250)
-          note(command.io, command.options, "The daemon does not answer; the wait goes on when it is back.");
-        await delay(pauseMs, undefined, signal === undefined ? {} : { signal }).catch(() => undefined);
-      }
-    },
-  };
+type Patience = { readonly signal: AbortSignal; readonly deadlineMs: number };
+
+/** Asks the daemon, or its successor when it has gone meanwhile. Gives up after `LOST_MAX_MS`, or at the deadline. */
+async function postToDaemon(
+  command: Command,
+  question: Readonly<Record<string, unknown>>,
+  { signal, deadlineMs }: Patience,
+): Promise<Reply> {
+  let giveUpMs: number | null = null;
+  for (let pauseMs = 250; ; pauseMs = Math.min(2_000, pauseMs * 2)) {
+    const reply = await postOnce(command, question, signal);
+    if (signal.aborted || !isLoss(reply)) return reply;
+    if (giveUpMs === null) {
+      giveUpMs = Math.min(deadlineMs, Date.now() + LOST_MAX_MS);
+      note(command.io, command.options, "The daemon does not answer; the wait goes on when it is back.");
+    }
+    if (Date.now() >= giveUpMs) return reply;
+    await delay(pauseMs, undefined, { signal }).catch(() => undefined);
+  }
 }
 
-async function postOnce(command: Command, ...[path, body, signal]: Parameters<ApiClient["post"]>): Promise<Reply> {
+async function postOnce(
+  command: Command,
+  question: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+): Promise<Reply> {
   const address = findDaemon(command.io, command.options);
   if (address.kind === "failure") return address;
   await using api = createApiClient(address, command.version);
-  return await api.post(path, body, signal);
+  return await api.post("/api/wait", question, signal);
 }
 
 function isLoss(reply: Reply): boolean {

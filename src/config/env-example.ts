@@ -8,7 +8,8 @@
 
 import { z } from "zod";
 import { expectationOf } from "./problem.ts";
-import { ENTRY_FIELDS, FOUND_AT_START, SETTINGS, type Setting } from "./schema.ts";
+import { ENTRY_FIELDS } from "./entry-schemas.ts";
+import { FOUND_AT_START, SETTINGS, type Setting } from "./schema.ts";
 
 const LINE_WIDTH = 100;
 const UNITS: readonly (readonly [suffix: RegExp, steps: readonly (readonly [size: number, name: string])[]])[] = [
@@ -127,9 +128,9 @@ function exampleText(setting: Setting): string {
 }
 
 /** The default as the environment writes it; nothing where it is found out at start. */
-export function environmentText(setting: Setting): string {
+function environmentText(setting: Setting): string {
   if (setting.fallback === undefined) return "";
-  return setting.form === "json" ? JSON.stringify(setting.fallback) : String(setting.fallback);
+  return typeof setting.fallback === "string" ? setting.fallback : JSON.stringify(setting.fallback);
 }
 
 function defaultText(setting: Setting): string {

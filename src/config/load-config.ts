@@ -11,7 +11,8 @@ import path from "node:path";
 import envPaths from "env-paths";
 import { type ConfigSources, type Folders, type Given, readLayers, type Layer } from "./config-layers.ts";
 import { type ConfigProblem, problemsOf, type SettingOrigin } from "./problem.ts";
-import { type Config, configSchema, isLoopback, SETTINGS, type Setting } from "./schema.ts";
+import { type Config, configSchema, SETTINGS, type Setting } from "./schema.ts";
+import { isLoopback } from "./setting-kinds.ts";
 
 export type LoadedConfig = {
   readonly config: Config;

@@ -6,7 +6,8 @@
  */
 
 import { z } from "zod";
-import { LATER_DRIVERS, withoutWrappers } from "./schema.ts";
+import { LATER_DRIVERS } from "./entry-schemas.ts";
+import { withoutWrappers } from "./schema.ts";
 
 export type SettingOrigin =
   | { readonly kind: "flag"; readonly name: string }

@@ -8,128 +8,20 @@
  * environment name variables that hold them.
  */
 
-import { isIPv4 } from "node:net";
 import { z } from "zod";
+import { agentSchema, clientSchema, notifySchema } from "./entry-schemas.ts";
+import { absolutePath, durationMs, named, origin, whole } from "./setting-kinds.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const MIB = 1024 * 1024;
 
-/** Drivers of this version; the others are known by name so that the refusal can say so. */
-export const DRIVERS = ["command", "fake"] as const;
-export const LATER_DRIVERS: readonly string[] = [
-  "claude",
-  "codex",
-  "pi",
-  "acp",
-  "gemini",
-  "opencode",
-  "cursor-agent",
-  "model",
-];
-
 /** Settings whose default depends on the machine, in words. */
 export const FOUND_AT_START: Readonly<Record<string, string>> = {
   dataDir: "the platform's folder for user data",
   "workspaces.roots": "the git top level of the folder in which `serve` was started, else that folder",
 };
-
-const whole = (min: number, max: number) => z.int().min(min).max(max);
-const durationMs = (min: number, max: number) => whole(min, max);
-const absolutePath = () =>
-  z
-    .string()
-    .regex(/^(\/|[A-Za-z]:[\\/])/)
-    .max(4096)
-    .meta({ expected: "an absolute path" });
-const environmentName = () =>
-  z
-    .string()
-    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,199}$/)
-    .refine((name) => !/^DELEGATE_(MCP|CHILD)_/i.test(name), {
-      error: "variables of delegate-mcp itself are never handed on",
-    })
-    .meta({ expected: "the name of an environment variable" });
-const words = () =>
-  z
-    .tuple([z.string().min(1).max(8192)], z.string().max(8192))
-    .refine((list) => list.length <= 256, { error: "expected at most 256 words" })
-    .meta({ expected: 'a list of words, such as ["my-agent", "--quiet"] (no shell is involved)' });
-const named = <Entry extends z.ZodType>(entry: Entry, what: string) =>
-  z
-    .record(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$/), entry)
-    .refine((entries) => Object.keys(entries).length <= 64, { error: "at most 64 entries" })
-    .meta({ expected: what });
-
-const agentSchema = z
-  .strictObject({
-    driver: z
-      .enum(DRIVERS)
-      .describe(
-        "How the program is driven. `command`: any program, task on standard input, answer on standard output.",
-      ),
-    command: words().optional().describe("Program and arguments of a `command` agent; started without a shell."),
-    promptBy: z
-      .enum(["stdin", "file"])
-      .optional()
-      .describe(
-        "`stdin` (default): the task comes on standard input; `file`: in the file named by `DELEGATE_CHILD_TASK_FILE`.",
-      ),
-    onLoss: z
-      .enum(["resume", "rerun", "fail"])
-      .optional()
-      .describe("What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice."),
-    env: z
-      .array(environmentName())
-      .max(100)
-      .optional()
-      .describe("Names of environment variables that the child gets besides a small fixed set. Names, never values."),
-    model: z.string().min(1).max(200).optional().describe("Model used unless the caller names one."),
-    default: z.boolean().optional().describe("The agent of calls that name none; at most one."),
-    trusted: z
-      .boolean()
-      .optional()
-      .describe(
-        "Accepts tasks at every permission level although the agent cannot be held to it. A `command` agent always is.",
-      ),
-    requireEvidence: z
-      .enum(["assumed", "explicit"])
-      .optional()
-      .describe("`explicit`: an ending that the agent cannot tell from a failure is refused (`failed`, `no_result`)."),
-    api: z.string().optional().describe("Only with the `model` driver, which this version does not offer."),
-    baseUrl: z.url().optional().describe("Only with the `model` driver."),
-    apiKeyEnv: environmentName().optional().describe("Only with the `model` driver."),
-  })
-  .superRefine((agent, context) => {
-    const refuse = (key: string, error: string): void => {
-      context.addIssue({ code: "custom", path: [key], message: error });
-    };
-    if (agent.driver === "command" && agent.command === undefined) refuse("command", "driver `command` needs it");
-    if (agent.driver === "command" && agent.onLoss === "resume")
-      refuse("onLoss", "driver `command` has no session to resume; `fail` or `rerun`");
-    for (const key of ["api", "baseUrl", "apiKeyEnv"] as const) {
-      if (agent[key] !== undefined) refuse(key, "belongs to the driver `model`, which this version does not offer");
-    }
-  })
-  .meta({ expected: 'an object such as {"driver": "command", "command": ["my-agent"]}' });
-
-const clientSchema = z
-  .strictObject({
-    waitSliceMs: durationMs(1_000, 240_000).optional().describe("How long one wait of this client is held."),
-    era: z.enum(["legacy", "modern"]).optional().describe("Which protocol era this client is offered."),
-  })
-  .meta({ expected: 'an object such as {"waitSliceMs": 45000}' });
-
-const notifySchema = z
-  .union([
-    z.strictObject({
-      webhook: z.url().refine(isHttpsOrLoopback, { error: "expected an https URL, or http to a loopback address" }),
-      secretEnv: environmentName(),
-    }),
-    z.strictObject({ command: words() }),
-  ])
-  .meta({ expected: '{"webhook": "https://…", "secretEnv": "NAME"} or {"command": ["program", "argument"]}' });
 
 export const configSchema = z.strictObject({
   dataDir: absolutePath().describe(
@@ -170,12 +62,7 @@ export const configSchema = z.strictObject({
       .default([])
       .describe("Further values of the Host header that are served. Loopback names pass with any port."),
     allowedOrigins: z
-      .array(
-        z
-          .string()
-          .refine(isOrigin, { error: 'expected an origin such as "https://tasks.example.org"' })
-          .meta({ expected: 'an origin such as "https://tasks.example.org"' }),
-      )
+      .array(origin())
       .max(100)
       .meta({ expected: 'a list such as ["https://tasks.example.org"]' })
       .default([])
@@ -296,8 +183,6 @@ export const configSchema = z.strictObject({
 
 export type Config = z.output<typeof configSchema>;
 export type AgentConfig = z.output<typeof agentSchema>;
-export type ClientConfig = z.output<typeof clientSchema>;
-export type NotifyConfig = z.output<typeof notifySchema>;
 
 /** One entry of the table: a value that has one origin. */
 export type Setting = {
@@ -342,7 +227,7 @@ function settingOf(key: string, schema: z.ZodType): Setting {
 }
 
 /** `limits.concurrentChildren` -> `DELEGATE_MCP_LIMITS_CONCURRENT_CHILDREN`. */
-export function environmentNameOf(key: string): string {
+function environmentNameOf(key: string): string {
   const words = key.replaceAll(".", "_").replace(/([a-z0-9])([A-Z])/g, "$1_$2");
   return `DELEGATE_MCP_${words.toUpperCase()}`;
 }
@@ -359,24 +244,3 @@ export function withoutWrappers(schema: z.ZodType): z.ZodType {
   const inner = schema.unwrap();
   return inner instanceof z.ZodType ? withoutWrappers(inner) : schema;
 }
-
-/** True for names and addresses that only this machine reaches. */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host === "[::1]" || (isIPv4(host) && host.startsWith("127."));
-}
-
-function isHttpsOrLoopback(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const url = new URL(text);
-  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname));
-}
-
-function isOrigin(text: string): boolean {
-  return URL.canParse(text) && new URL(text).origin === text;
-}
-
-/** Fields of the entries of `agents` and `clients`, for the documentation. */
-export const ENTRY_FIELDS: Readonly<Record<"agents" | "clients", z.ZodObject>> = {
-  agents: agentSchema,
-  clients: clientSchema,
-};

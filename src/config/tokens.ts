@@ -55,7 +55,7 @@ export type TokenInfo = {
 export type AddedToken = { readonly kind: "added"; readonly token: string; readonly info: TokenInfo };
 
 /** Name of the token in the file `token`. */
-export const FIRST_TOKEN_NAME = "default";
+const FIRST_TOKEN_NAME = "default";
 export const TOKEN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 const TOKEN_PREFIX = "dmcp_";

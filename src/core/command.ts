@@ -29,12 +29,16 @@ export type Command =
   | { readonly kind: "AnswerInput"; readonly questionId: QuestionId; readonly choice: string; readonly by: Actor }
   | { readonly kind: "ExpireInput"; readonly questionId: QuestionId }
   | FinishAttempt
-  /** `orderly`: the daemon stopped the child itself to shut down; no loss is counted. */
+  /**
+   * `orderly`: the daemon stopped the child itself to shut down; no loss is counted. `unseen`: it was found without anybody
+   * who runs it, so nobody knows when it ended.
+   */
   | {
       readonly kind: "LoseAttempt";
       readonly epoch: number;
       readonly partial: TextRef | null;
       readonly orderly: boolean;
+      readonly unseen?: true;
     }
   | { readonly kind: "AdoptAttempt"; readonly epoch: number }
   | { readonly kind: "ReportStop"; readonly epoch: number; readonly report: StopReport }

@@ -154,7 +154,9 @@ export function decideLose(task: Task, command: Of<"LoseAttempt">, nowMs: number
     partial: command.partial !== null,
   });
   const counted = !command.orderly;
-  const lost: TaskEventBody = { kind: "AttemptLost", epoch: command.epoch, counted, verdict };
+  const { epoch } = command;
+  const unseen = command.unseen ? ({ unseen: true } as const) : {};
+  const lost: TaskEventBody = { kind: "AttemptLost", epoch, counted, ...unseen, verdict };
   if (onLoss === "fail" || (counted && task.losses >= policy.lossesMax)) return accept(lost);
   return accept(lost, { kind: "RetryScheduled", dueAtMs: nowMs, reason: "recovering", problem: null });
 }

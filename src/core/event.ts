@@ -59,7 +59,14 @@ export type TaskEventBody =
   | { readonly kind: "AttemptSucceeded"; readonly epoch: number; readonly verdict: Verdict }
   /** `verdict`: what the task settles as unless a RetryScheduled follows. */
   | { readonly kind: "AttemptFailed"; readonly epoch: number; readonly fault: Fault; readonly verdict: Verdict }
-  | { readonly kind: "AttemptLost"; readonly epoch: number; readonly counted: boolean; readonly verdict: Verdict }
+  /** `unseen`: no daemon saw it end. */
+  | {
+      readonly kind: "AttemptLost";
+      readonly epoch: number;
+      readonly counted: boolean;
+      readonly unseen?: true;
+      readonly verdict: Verdict;
+    }
   | { readonly kind: "AttemptAdopted"; readonly epoch: number; readonly attemptId: AttemptId }
   | {
       readonly kind: "RetryScheduled";

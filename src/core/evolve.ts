@@ -73,10 +73,7 @@ function applied(task: Task, event: Exclude<TaskEvent, { readonly kind: "TaskAcc
     case "AttemptFailed":
       return attemptFailed(withoutOldFaults(task, atMs), event);
     case "AttemptLost":
-      return {
-        ...ended(withoutOldFaults(task, atMs), event.verdict, atMs),
-        losses: task.losses + (event.counted ? 1 : 0),
-      };
+      return attemptLost(withoutOldFaults(task, atMs), event);
     case "AttemptAdopted":
       return { ...onAttempt(task, { epoch: event.epoch, attemptId: event.attemptId }), epoch: event.epoch };
     case "RetryScheduled":
@@ -193,7 +190,7 @@ function resumed(task: Task, atMs: number): Task {
 }
 
 /** The run is over but for the proof that its processes are gone. Its question is closed and its stall is over: news. */
-function ended(task: Task, verdict: Verdict, atMs: number): Task {
+function ended(task: Task, verdict: Verdict, atMs: number, ranUntilMs: number = atMs): Task {
   const { state } = task;
   const attempt = attemptOf(state);
   const closes = state.kind === "awaiting_answer" || (attempt !== null && attempt.stalledSinceMs !== null);
@@ -201,9 +198,17 @@ function ended(task: Task, verdict: Verdict, atMs: number): Task {
     ...task,
     state: { kind: "stopping", verdict, sinceMs: atMs, survivors: [] },
     residue: attempt ?? task.residue,
-    activeMs: task.activeMs + (state.kind === "running" ? activeOf(state.attempt, atMs) : 0),
+    activeMs: task.activeMs + (state.kind === "running" ? activeOf(state.attempt, ranUntilMs) : 0),
     news: closes ? task.news + 1 : task.news,
   };
+}
+
+/** What nobody saw end ran until its last sign of life: the time without a daemon is not its running time. */
+function attemptLost(task: Task, event: EventOf<"AttemptLost">): Task {
+  const { atMs, verdict } = event;
+  const lastSignMs = attemptOf(task.state)?.lastProgressAtMs ?? atMs;
+  const lost = ended(task, verdict, atMs, event.unseen ? Math.min(lastSignMs, atMs) : atMs);
+  return { ...lost, losses: task.losses + (event.counted ? 1 : 0) };
 }
 
 function attemptFailed(task: Task, event: EventOf<"AttemptFailed">): Task {

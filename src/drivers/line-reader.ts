@@ -15,7 +15,7 @@ export type Line = {
   readonly cut: boolean;
 };
 
-export const LINE_BYTES_MAX = 6 * 1024 * 1024;
+const LINE_BYTES_MAX = 6 * 1024 * 1024;
 const LF = 10;
 
 /** The last line counts also without an LF, unless it is empty. */

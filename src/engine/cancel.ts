@@ -52,7 +52,7 @@ export function createCancels(world: {
       const by = actorOf(caller);
       if (abandon) {
         const { decision } = await executor.execute(taskId, { kind: "AbandonSurvivors", by });
-        if (decision.kind === "rejection") return presenter.refusal(decision, caller);
+        if (decision.kind === "rejection") return presenter.refusal(decision, caller, { about: presenter.view(task) });
       }
       const alreadyDone = task.state.kind === "settled";
       if (!abandon) await executor.execute(taskId, { kind: "CancelTask", reason, by });

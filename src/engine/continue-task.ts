@@ -7,7 +7,7 @@
 import { actorOf, type Caller } from "../core/caller.ts";
 import type { ContinueTask } from "../core/command.ts";
 import type { Decision } from "../core/decision.ts";
-import { hasMovedOn } from "../core/decide-task.ts";
+import { parseId, type TaskId } from "../core/ids.ts";
 import type { NextStep } from "../core/next-step.ts";
 import type { Rejection } from "../core/rejection.ts";
 import type { Task } from "../core/task.ts";
@@ -17,6 +17,7 @@ import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, Store, StoreWriter } from "../ports/store.ts";
 import { invalid } from "./delegate.ts";
 import type { Executor } from "./execute.ts";
+import { relatedHolder } from "./holder.ts";
 import type { Lookup } from "./lookup.ts";
 import type { Presenter } from "./present.ts";
 import { keyOf, type Receipts, suggestKey } from "./receipts.ts";
@@ -42,24 +43,21 @@ export function createContinue(world: ContinueWorld) {
 
   return async function continueTask(call: KeyedCall<ContinueRequest>, caller: Caller, hold: Hold): Promise<Answer> {
     const { clientRequestId } = call;
-    if (clientRequestId === null) {
-      const next: NextStep = { kind: "choose_key", clientRequestId: suggestKey("continue", ids) };
-      return refuse({ kind: "rejection", code: "missing_client_request_id", next, detail: {} }, caller, null);
-    }
     const asked = typeof call.sent["taskId"] === "string" ? call.sent["taskId"] : "";
     const task = await lookup.find(asked, caller);
-    const read = call.read();
-    if (task === null) {
-      return read.kind === "invalid"
-        ? refuse(invalid(read.problems), caller, clientRequestId)
-        : lookup.unknown(asked, caller);
+    if (clientRequestId === null) {
+      const next: NextStep = { kind: "choose_key", clientRequestId: suggestKey("continue", ids) };
+      return refuse({ kind: "rejection", code: "missing_client_request_id", next, detail: {} }, caller, null, task);
     }
-    const key = keyOf(caller, TOOL, clientRequestId, task.handle.taskId);
-    const receipt = await store.receipt(key);
+    const taskId = task?.handle.taskId ?? taskIdIn(asked);
+    const key = taskId === null ? null : keyOf(caller, TOOL, clientRequestId, taskId);
+    const receipt = key === null ? null : await store.receipt(key);
     if (receipt !== null) return replay(receipt, call, caller, hold);
-    if (read.kind === "invalid") return refuse(invalid(read.problems), caller, clientRequestId);
-    const refusedAgent = unknownAgent(read.request);
-    if (refusedAgent !== null) return refuse(refusedAgent, caller, clientRequestId);
+    const read = call.read();
+    if (read.kind === "invalid") return refuse(invalid(read.problems), caller, clientRequestId, task);
+    if (task === null || key === null) return lookup.unknown(asked, caller, { created: "none", clientRequestId });
+    const refused = unknownAgent(read.request) ?? unsupported(read.request, task);
+    if (refused !== null) return refuse(refused, caller, clientRequestId, task);
     return send(task, receipts.make(key, call, task.handle), read.request, call, caller, hold);
   };
 
@@ -93,12 +91,14 @@ export function createContinue(world: ContinueWorld) {
       },
     });
     if (earlier !== null) return replay(earlier, call, caller, hold);
-    if (executed.decision.kind === "rejection") return refuse(executed.decision, caller, clientRequestId);
+    const { decision } = executed;
     const now = executed.task ?? task;
-    const moved = request.afterSettlement !== null && hasMovedOn(task, request.afterSettlement);
-    if (moved) return presenter.answer(now, caller, { created: "none", movedOn: true, clientRequestId });
-    const sent = task.state.kind === "settled" ? "started" : "queued";
-    return world.waitForOne(now, caller, hold, { created: "new", sent, clientRequestId });
+    if (decision.kind === "rejection") return refuse(decision, caller, clientRequestId, now);
+    // What the transaction decided counts, not what the task was like before it.
+    const events = decision.kind === "accepted" ? decision.events : [];
+    if (events.length === 0) return presenter.answer(now, caller, { created: "none", movedOn: true, clientRequestId });
+    const starts = events.some((event) => event.kind === "RunQueued" && event.message.name === name);
+    return world.waitForOne(now, caller, hold, { created: "new", sent: starts ? "started" : "queued", clientRequestId });
   }
 
   /** A settled writer gave its directory back; it needs it again before it goes on. */
@@ -111,7 +111,8 @@ export function createContinue(world: ContinueWorld) {
       sinceMs: holder.sinceMs,
       mine: holder.mine ? "yes" : "no",
     };
-    return { kind: "rejection", code: "workspace_busy", next: { kind: "repeat_same_call" }, detail };
+    const related = await relatedHolder(tx, holder, world.clock.wallMs());
+    return { kind: "rejection", code: "workspace_busy", next: { kind: "repeat_same_call" }, detail, related };
   }
 
   async function replay(
@@ -124,7 +125,9 @@ export function createContinue(world: ContinueWorld) {
     if (replayed.kind === "answer") return replayed.answer;
     const { clientRequestId } = receipt;
     const extra = { created: "replayed", replayedAgeMs: replayed.ageMs, clientRequestId } as const;
-    return world.waitForOne(replayed.task, caller, hold, extra);
+    if (!replayed.stale) return world.waitForOne(replayed.task, caller, hold, extra);
+    const next: NextStep = { kind: "choose_key", clientRequestId: suggestKey(clientRequestId, ids) };
+    return presenter.answer(replayed.task, caller, { ...extra, notANewRun: true, next });
   }
 
   function unknownAgent({ agent }: ContinueRequest): Rejection | null {
@@ -134,7 +137,25 @@ export function createContinue(world: ContinueWorld) {
     return { kind: "rejection", code: "unknown_agent", next, detail: { asked: agent, known } };
   }
 
-  function refuse(rejection: Rejection, caller: Caller, clientRequestId: string | null): Promise<Answer> {
-    return presenter.refusal(rejection, caller, { created: "none", clientRequestId });
+  function refuse(
+    rejection: Rejection,
+    caller: Caller,
+    clientRequestId: string | null,
+    task: Task | null,
+  ): Promise<Answer> {
+    const about = task === null ? null : presenter.view(task);
+    return presenter.refusal(rejection, caller, { created: "none", clientRequestId, about });
   }
+}
+
+/** The id of a task whose data may be gone while its receipts are kept. */
+function taskIdIn(asked: string): TaskId | null {
+  const parsed = parseId(asked);
+  return parsed.kind === "task" ? parsed.taskId : null;
+}
+
+/** What this version cannot do is refused by name, as it is for a new task. */
+function unsupported({ agent, model }: ContinueRequest, task: Task): Rejection | null {
+  if (model === null) return null;
+  return invalid([{ field: "model", expected: `nothing: agent ${agent ?? task.spec.agent} takes no model` }]);
 }

@@ -12,6 +12,7 @@ import { LIMITS } from "../core/limits.ts";
 import type { Task } from "../core/task.ts";
 import type { Pending } from "../ports/engine.ts";
 import type { Store } from "../ports/store.ts";
+import { isStorageTrouble } from "./storage.ts";
 
 export type Courier = {
   /** What to announce to this caller beside an answer about `shown`, which needs no announcement. */
@@ -26,21 +27,32 @@ export function createCourier(store: Store): Courier {
   // Callers known to have nothing pending; a hint that saves a query per answer, refreshed by every settlement.
   const idle = new Set<string>();
 
+  async function announce(caller: Caller, shown: ReadonlySet<TaskId>): Promise<Pending> {
+    const page = await store.pending({
+      caller: caller.name,
+      conversation: caller.conversation,
+      shownMax: LIMITS.pendingShownMax,
+      limit: LIMITS.pendingListedMax + shown.size,
+    });
+    if (page.count > 0) idle.delete(caller.name);
+    const listed = page.tasks.filter((task) => !shown.has(task.handle.taskId)).slice(0, LIMITS.pendingListedMax);
+    if (listed.length > 0) await countShown(store, listed);
+    const covered = page.tasks.filter((task) => shown.has(task.handle.taskId)).length + listed.length;
+    return { completions: listed.map(completionOf), count: Math.max(0, page.count - covered) };
+  }
+
   return {
     async pendingFor(caller, shown) {
       if (idle.has(caller.name)) return NOTHING_PENDING;
       idle.add(caller.name);
-      const page = await store.pending({
-        caller: caller.name,
-        conversation: caller.conversation,
-        shownMax: LIMITS.pendingShownMax,
-        limit: LIMITS.pendingListedMax + shown.size,
-      });
-      if (page.count > 0) idle.delete(caller.name);
-      const listed = page.tasks.filter((task) => !shown.has(task.handle.taskId)).slice(0, LIMITS.pendingListedMax);
-      if (listed.length > 0) await countShown(store, listed);
-      const covered = page.tasks.filter((task) => shown.has(task.handle.taskId)).length + listed.length;
-      return { completions: listed.map(completionOf), count: Math.max(0, page.count - covered) };
+      try {
+        return await announce(caller, shown);
+      } catch (error) {
+        // An announcement rides on an answer; that it cannot be read or counted now must not cost the answer (P1).
+        idle.delete(caller.name);
+        if (!isStorageTrouble(error)) throw error;
+        return NOTHING_PENDING;
+      }
     },
     changed(callerName) {
       idle.delete(callerName);

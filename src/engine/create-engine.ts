@@ -85,7 +85,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
   const receipts = createReceipts({ store, clock, ids, presenter });
   const shared = { ...world, executor, presenter, lookup, receipts, courier, hub, live };
   const waits = createWaits({ ...shared, waitsMax: settings.limits.waitsMax });
-  const verbs = { ...shared, waitForOne: waits.waitForOne };
+  const verbs = { ...shared, waitForOne: waits.waitForOne, expectWorkspaceBusy: performer.expectWorkspaceBusy };
   const delegate = createDelegate(verbs);
   const continueTask = createContinue(verbs);
   const reads = createReads(shared);
@@ -103,6 +103,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
     live.changed(after);
     supervisor.look(after);
     if (before?.state.kind === "running" && after.state.kind !== "running") supervisor.slotFreed();
+    if (after.state.kind === "settled") performer.forget(after.handle.taskId);
     if (before !== null && isUnfinished(before) && !isUnfinished(after)) {
       for (const taskId of performer.waitingForWorkspace) lookAt(taskId);
     }

@@ -8,9 +8,9 @@
  */
 
 import { actorOf, type Caller } from "../core/caller.ts";
-import type { DelegateTask } from "../core/command.ts";
+import type { ClaimHolder, DelegateTask } from "../core/command.ts";
 import { decide } from "../core/decide.ts";
-import { type Handle, nodeIdOf, taskIdFrom, threadIdFrom } from "../core/ids.ts";
+import { type Handle, nodeIdOf, type TaskId, taskIdFrom, threadIdFrom } from "../core/ids.ts";
 import type { NextStep } from "../core/next-step.ts";
 import type { Code, Rejection } from "../core/rejection.ts";
 import { type Access, PERMISSIONS, type Permission, type Role, type Spec, type Task } from "../core/task.ts";
@@ -20,10 +20,12 @@ import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, ReceiptKey, Store, StoreWriter } from "../ports/store.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import type { Executor } from "./execute.ts";
+import { relatedHolder } from "./holder.ts";
 import type { LiveTasks } from "./live-tasks.ts";
 import type { Presenter } from "./present.ts";
 import { keyOf, type Receipts, suggestKey } from "./receipts.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
+import { isStorageTrouble } from "./storage.ts";
 import type { WaitForOne } from "./wait.ts";
 
 export type DelegateWorld = {
@@ -37,6 +39,8 @@ export type DelegateWorld = {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly waitForOne: WaitForOne;
+  /** This task was accepted although somebody else writes in its directory. */
+  readonly expectWorkspaceBusy: (taskId: TaskId) => void;
 };
 
 const TOOL = "delegate_task";
@@ -54,7 +58,7 @@ export function createDelegate(world: DelegateWorld) {
       if (receipt !== null) return replay(receipt, call, caller, hold);
       return refuse(prepared.rejection, caller, clientRequestId);
     }
-    const accepted = await accept(key, call, prepared, caller);
+    const accepted = await acceptOrReplay(key, call, prepared, caller);
     if (accepted.kind === "receipt") return replay(accepted.receipt, call, caller, hold);
     if (accepted.kind === "refused") return refuse(accepted.rejection, caller, clientRequestId);
     const otherLive = world.live.othersIn(accepted.task);
@@ -105,6 +109,17 @@ export function createDelegate(world: DelegateWorld) {
     return { kind: "prepared", spec, request };
   }
 
+  /** A repeat is recognised also while nothing new can be written. */
+  async function acceptOrReplay(...asked: Parameters<typeof accept>): Promise<Accepted> {
+    try {
+      return await accept(...asked);
+    } catch (error) {
+      const receipt = isStorageTrouble(error) ? await store.receipt(asked[0]) : null;
+      if (receipt === null) throw error;
+      return { kind: "receipt", receipt };
+    }
+  }
+
   async function accept(
     key: ReceiptKey,
     call: KeyedCall<DelegateRequest>,
@@ -117,14 +132,19 @@ export function createDelegate(world: DelegateWorld) {
       if (receipt !== null) return { kind: "receipt", receipt };
       const command = await commandOf(tx, handle, prepared, key, caller);
       const decision = decide(null, command, world.clock.wallMs());
-      if (decision.kind === "rejection") return { kind: "refused", rejection: decision };
+      const { claimHolder } = command.circumstances;
+      if (decision.kind === "rejection")
+        return { kind: "refused", rejection: await named(world, tx, decision, claimHolder) };
       if (decision.kind === "ignored") throw new Error("invariant broken: a delegation is accepted or refused");
       const texts = [{ name: command.message.name, body: prepared.request.task }];
       const task = await world.executor.append(tx, null, decision.events, texts);
       await tx.putReceipt(receipts.make(key, call, handle));
-      return { kind: "accepted", task };
+      return { kind: "accepted", task, isBlocked: claimHolder !== null };
     });
-    if (accepted.kind === "accepted") world.executor.announce(null, accepted.task);
+    if (accepted.kind === "accepted") {
+      if (accepted.isBlocked) world.expectWorkspaceBusy(accepted.task.handle.taskId);
+      world.executor.announce(null, accepted.task);
+    }
     return accepted;
   }
 
@@ -173,9 +193,21 @@ type Prepared =
   | { readonly kind: "refused"; readonly rejection: Rejection };
 
 type Accepted =
-  | { readonly kind: "accepted"; readonly task: Task }
+  /** `isBlocked`: somebody else writes in its directory; it waits. */
+  | { readonly kind: "accepted"; readonly task: Task; readonly isBlocked: boolean }
   | { readonly kind: "receipt"; readonly receipt: Receipt }
   | { readonly kind: "refused"; readonly rejection: Rejection };
+
+/** A refusal for a busy directory, with whoever holds it. */
+async function named(
+  world: DelegateWorld,
+  tx: StoreWriter,
+  refusal: Rejection,
+  holder: ClaimHolder | null,
+): Promise<Rejection> {
+  if (refusal.code !== "workspace_busy" || holder === null) return refusal;
+  return { ...refusal, related: await relatedHolder(tx, holder, world.clock.wallMs()) };
+}
 
 function mint(ids: IdSource): Handle {
   const taskId = taskIdFrom(ids.ulid());

@@ -7,7 +7,7 @@
 import type { Caller } from "../core/caller.ts";
 import { parseId, type TaskId } from "../core/ids.ts";
 import type { Task } from "../core/task.ts";
-import type { Answer } from "../ports/engine.ts";
+import type { Answer, RefusalAnswer } from "../ports/engine.ts";
 import type { Store } from "../ports/store.ts";
 import type { Presenter } from "./present.ts";
 
@@ -16,7 +16,7 @@ export type Lookup = {
   find(asked: string, caller: Caller): Promise<Task | null>;
   findAll(asked: readonly string[], caller: Caller): Promise<ReadonlyMap<string, Task>>;
   /** The answer for an id that names nothing of this caller's. */
-  unknown(asked: string, caller: Caller): Promise<Answer>;
+  unknown(asked: string, caller: Caller, extra?: Partial<RefusalAnswer>): Promise<Answer>;
 };
 
 const NEWEST_SHOWN = 3;
@@ -49,13 +49,13 @@ export function createLookup(store: Store, presenter: Presenter): Lookup {
     async find(asked, caller) {
       return (await findAll([asked], caller)).get(asked) ?? null;
     },
-    async unknown(asked, caller) {
+    async unknown(asked, caller, extra = {}) {
       const code = parseId(asked).kind === "thread" ? "unknown_thread" : "unknown_task";
       const page = await store.list({ ...ALL_OF, caller: caller.name, limit: NEWEST_SHOWN });
       return presenter.refusal(
         { kind: "rejection", code, next: { kind: "fix", tool: "task_list", arguments: {} }, detail: { asked } },
         caller,
-        { newest: page.tasks.map((task) => presenter.view(task)) },
+        { ...extra, newest: page.tasks.map((task) => presenter.view(task)) },
       );
     },
   };

@@ -25,6 +25,10 @@ export type Performer = {
   perform(task: Task, intent: Intent): Promise<number | null>;
   /** Tasks that wait for a directory that somebody else writes in. */
   readonly waitingForWorkspace: ReadonlySet<TaskId>;
+  /** It will have to wait, as was seen when it was accepted. */
+  expectWorkspaceBusy(taskId: TaskId): void;
+  /** It has ended. */
+  forget(taskId: TaskId): void;
 };
 
 export type PerformerWorld = {
@@ -97,6 +101,8 @@ export function createPerformer(world: PerformerWorld): Performer {
 
   return {
     waitingForWorkspace,
+    expectWorkspaceBusy: (taskId) => void waitingForWorkspace.add(taskId),
+    forget: (taskId) => void waitingForWorkspace.delete(taskId),
     async perform(task, intent) {
       const { taskId } = task.handle;
       switch (intent.kind) {
@@ -104,9 +110,12 @@ export function createPerformer(world: PerformerWorld): Performer {
           return start(task);
         case "reap":
           return reap(task, intent.attempt);
-        case "lose":
-          await executor.execute(taskId, { kind: "LoseAttempt", epoch: intent.epoch, partial: null, orderly: false });
+        case "lose": {
+          const { epoch } = intent;
+          const lost = { kind: "LoseAttempt", epoch, partial: null, orderly: false, unseen: true } as const;
+          await executor.execute(taskId, lost);
           return null;
+        }
         case "markStalled":
           await executor.execute(taskId, { kind: "MarkStalled", epoch: intent.epoch });
           return null;

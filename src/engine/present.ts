@@ -14,6 +14,7 @@ import type { Answer, RefusalAnswer, ResultText, TaskAnswer, TaskItem } from "..
 import type { Store } from "../ports/store.ts";
 import { excerptNameOf } from "./attempt-runner.ts";
 import { type Courier, NOTHING_PENDING } from "./courier.ts";
+import { isStorageTrouble } from "./storage.ts";
 
 export type Presenter = {
   view(task: Task): TaskView;
@@ -45,6 +46,17 @@ export function createPresenter(world: PresenterWorld): Presenter {
     };
   }
 
+  /** What is known of a task is told, also where its texts cannot be read (P1). */
+  async function known(task: Task): Promise<{ readonly shown: TaskItem; readonly isRead: boolean }> {
+    try {
+      return { shown: await item(task), isRead: true };
+    } catch (error) {
+      if (!isStorageTrouble(error)) throw error;
+      const view = describe(task, clock.wallMs());
+      return { shown: { view, queue: null, result: null, questionPrompt: null }, isRead: false };
+    }
+  }
+
   async function resultOf(taskId: TaskId, ref: TextRef): Promise<ResultText | null> {
     // Only a text of more bytes than that can have been cut to an excerpt.
     const short = ref.bytes > LIMITS.childTextCharactersMax ? await store.text(taskId, excerptNameOf(ref.name)) : null;
@@ -56,7 +68,7 @@ export function createPresenter(world: PresenterWorld): Presenter {
     view: (task) => describe(task, clock.wallMs()),
     item,
     async answer(task, caller, extra = {}) {
-      const shown = await item(task);
+      const { shown, isRead } = await known(task);
       const next: NextStep = shown.view.next;
       return {
         kind: "task",
@@ -72,8 +84,8 @@ export function createPresenter(world: PresenterWorld): Presenter {
         clientRequestId: null,
         otherLive: [],
         alreadyDone: false,
-        storageTrouble: !store.healthy(),
         ...extra,
+        storageTrouble: !isRead || (extra.storageTrouble ?? !store.healthy()),
         pending: await courier.pendingFor(caller, new Set([task.handle.taskId])),
       };
     },
@@ -85,6 +97,7 @@ export function createPresenter(world: PresenterWorld): Presenter {
         rejection,
         created: null,
         clientRequestId: null,
+        about: null,
         newest: [],
         ...extra,
         pending: broken ? NOTHING_PENDING : await courier.pendingFor(caller, new Set()),

@@ -56,13 +56,16 @@ export function createReads(world: {
       return presenter.answer(task, caller, { clientRequestId: key });
     },
     async list(request, caller) {
+      const { parentTaskId } = request;
+      const parent = parentTaskId === null ? null : await lookup.find(parentTaskId, caller);
+      if (parentTaskId !== null && parent === null) return lookup.unknown(parentTaskId, caller);
       const page = await store.list({
         caller: scopeOf(caller),
         open: request.open,
         unread: request.unread,
         conversation: request.conversation === "this" ? caller.conversation : null,
         status: request.status,
-        parentTaskId: idOrNull(request.parentTaskId),
+        parentTaskId: parent?.handle.taskId ?? null,
         idPrefix: request.idPrefix,
         limit: Math.min(Math.max(1, request.limit), LIMITS.listLimitMax),
         before: idOrNull(request.cursor),

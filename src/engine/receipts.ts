@@ -7,17 +7,17 @@
 import { createHash } from "node:crypto";
 
 import type { Caller } from "../core/caller.ts";
-import { statusOf } from "../core/describe.ts";
+import { headOf } from "../core/excerpt.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { NextStep } from "../core/next-step.ts";
 import { canonical, differingFields, FINGERPRINT_VERSION, fingerprintFields } from "../core/receipt.ts";
-import type { Related } from "../core/rejection.ts";
 import type { Task } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Answer, KeyedCall } from "../ports/engine.ts";
 import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, ReceiptKey, Store } from "../ports/store.ts";
+import { relatedOf } from "./holder.ts";
 import type { Presenter } from "./present.ts";
 
 export type Receipts = {
@@ -82,14 +82,12 @@ export function createReceipts(world: {
   };
 }
 
-/** A key like the given one that nobody has used. */
-export function suggestKey(key: string, ids: IdSource): string {
-  return `${key.slice(0, LIMITS.keyCharactersMax - 5)}-${ids.nonce(4)}`;
-}
+const SUFFIX_CHARACTERS = 6;
 
-export function relatedOf(task: Task, nowMs: number): Related {
-  const { handle, spec, createdAtMs } = task;
-  return { ...handle, mine: true, status: statusOf(task), title: spec.title, ageMs: nowMs - createdAtMs };
+/** A key like the given one that nobody has used; never too short or too long to be one. */
+export function suggestKey(key: string, ids: IdSource): string {
+  const stem = headOf(key, LIMITS.keyCharactersMax - SUFFIX_CHARACTERS - 1);
+  return `${stem}-${ids.nonce(Math.max(SUFFIX_CHARACTERS, LIMITS.keyCharactersMin - stem.length - 1))}`;
 }
 
 export function keyOf(caller: Caller, tool: string, clientRequestId: string, aboutTaskId: TaskId | null): ReceiptKey {

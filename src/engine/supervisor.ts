@@ -49,7 +49,7 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
   let timer: Timer | null = null;
   let armedForMs = Number.POSITIVE_INFINITY;
   let poll: Timer | null = null;
-  let starting = 0;
+  const starting = new Set<TaskId>();
   let stopped = true;
 
   function schedule(taskId: TaskId, atMs: number): void {
@@ -115,11 +115,14 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
 
   /** Holds the slot from the decision on, not only from the moment the driver runs. */
   async function startNow(task: Task, intent: Intent): Promise<void> {
-    starting += 1;
+    const { taskId } = task.handle;
+    starting.add(taskId);
     try {
       await world.perform(task, intent);
     } finally {
-      starting -= 1;
+      starting.delete(taskId);
+      // What did not start after all (its directory is busy) leaves its place to the next.
+      slotFreed();
     }
   }
 
@@ -137,7 +140,7 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
   }
 
   function slotsFree(): number {
-    return world.slotsMax - world.slotsTaken() - starting;
+    return world.slotsMax - world.slotsTaken() - starting.size;
   }
 
   function slotFreed(): void {
@@ -183,7 +186,9 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
         position += 1;
         if (waiting === taskId) return position;
       }
-      return null;
+      // It has just come and is not in the queue yet, but will be.
+      const isNew = busy.has(taskId) && !starting.has(taskId);
+      return isNew && slotsFree() <= position ? position + 1 : null;
     },
     async stop() {
       stopped = true;

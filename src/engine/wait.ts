@@ -19,6 +19,7 @@ import type { Courier } from "./courier.ts";
 import type { Executor } from "./execute.ts";
 import { ALL_OF, type Lookup, scopeOf } from "./lookup.ts";
 import type { Presenter } from "./present.ts";
+import { isStorageTrouble } from "./storage.ts";
 import type { Awoken, WaiterHub } from "./waiter-hub.ts";
 
 export type WaitForOne = (task: Task, caller: Caller, hold: Hold, extra: Partial<TaskAnswer>) => Promise<Answer>;
@@ -52,43 +53,60 @@ export function createWaits(world: WaitWorld): Waits {
     const tasks = [...new Map([...found.values()].map((task) => [task.handle.taskId, task])).values()];
     await acknowledge(tasks, after, caller);
     if (tasks.length === 0) return nothingToWaitFor(caller);
-    if (hub.size >= world.waitsMax && hold.waitMs > 0) return waitsFull(tasks, caller);
-    const watched: Watched = { taskIds: tasks.map((task) => task.handle.taskId), until: request.until, after, unknown };
-    const { seen, ended } = await watch(watched, caller, hold);
-    return answerOf(seen, watched, ended, caller);
+    if (hub.size >= world.waitsMax && hold.waitMs > 0) return waitsFull(tasks, after, caller);
+    const taskIds = tasks.map((task) => task.handle.taskId);
+    const watched: Watched = { taskIds, until: request.until, after, since: null, unknown };
+    return answerOf(await watch(tasks, watched, caller, hold), caller);
   }
 
-  /** Holds until there is something to tell, or the slice is over. */
-  async function watch(
-    watched: Watched,
-    caller: Caller,
-    hold: Hold,
-  ): Promise<{ seen: readonly Task[]; ended: WaitEnded }> {
+  /** Holds until there is something to tell, or the slice is over. `known`: the tasks as the call found them. */
+  async function watch(known: readonly Task[], asked: Watched, caller: Caller, hold: Hold): Promise<Seeing> {
     const untilMs = world.clock.monotonicMs() + Math.min(hold.waitMs, LIMITS.sliceMaxMs);
-    using waiter = hub.subscribe(watched.taskIds);
+    using waiter = hub.subscribe(asked.taskIds);
+    let seen = known;
+    let told = asked;
     let why: Awoken | null = null;
     for (let first = true; ; first = false) {
       // Read again at the end too: what is told is true then, not when the slice began.
-      const seen = inOrder(watched.taskIds, await store.tasks(watched.taskIds, scopeOf(caller)));
-      if (isOver(seen, watched)) return { seen, ended: hasNews(seen, watched) ? "news" : "slice" };
-      if (why === "closing") return { seen, ended: "shutdown" };
-      if (why === "deadline" || why === "gone") return { seen, ended: "slice" };
+      const now = await look(told, caller);
+      if (now === null) return { seen, told, ended: "slice", unread: true };
+      seen = now;
+      if (isOver(seen, told)) return { seen, told, ended: hasNews(seen, told) ? "news" : "slice", unread: false };
+      if (why === "closing") return { seen, told, ended: "shutdown", unread: false };
+      if (why === "deadline" || why === "gone") return { seen, told, ended: "slice", unread: false };
       // Whoever is woken because nothing can be written hears so now; later waits are held as usual, and say so too.
-      if (why === "woken" && !store.healthy()) return { seen, ended: "slice" };
-      if (first) hold.onHeld?.(seen.map((task) => presenter.view(task)));
+      if (why === "woken" && !store.healthy()) return { seen, told, ended: "slice", unread: false };
+      if (first) {
+        hold.onHeld?.(seen.map((task) => presenter.view(task)));
+        // A wait that begins on healthy work is told of whatever is news from then on; what is news already stays it.
+        const healthy = seen.filter((task) => !isNews(task, newsTold(asked, task)));
+        told = { ...asked, since: new Map(healthy.map((task) => [task.handle.taskId, task.news])) };
+      }
       why = await waiter.sleep(untilMs, hold.signal);
     }
   }
 
-  async function answerOf(seen: readonly Task[], watched: Watched, ended: WaitEnded, caller: Caller): Promise<Answer> {
+  /** The tasks as they are; null where the storage does not say, so that a call that knows them can still name them. */
+  async function look({ taskIds }: Watched, caller: Caller): Promise<readonly Task[] | null> {
+    try {
+      return inOrder(taskIds, await store.tasks(taskIds, scopeOf(caller)));
+    } catch (error) {
+      if (isStorageTrouble(error)) return null;
+      throw error;
+    }
+  }
+
+  async function answerOf(seeing: Seeing, caller: Caller): Promise<Answer> {
+    const { seen, told: watched, ended } = seeing;
+    const storageTrouble = seeing.unread || !store.healthy();
     const single = seen[0];
     if (watched.taskIds.length === 1 && watched.unknown.length === 0 && single !== undefined) {
-      const told = toldOf(watched.after, single.handle.taskId);
-      return presenter.answer(single, caller, { waitEnded: ended, stepsTold: told?.steps ?? 0 });
+      const stepsTold = toldOf(watched.after, single.handle.taskId)?.steps ?? 0;
+      return presenter.answer(single, caller, { waitEnded: ended, stepsTold, storageTrouble });
     }
     const items: WaitItem[] = watched.unknown.map((asked) => ({ kind: "unknown", asked }));
     for (const task of seen) {
-      if (isNews(task, newsTold(watched.after, task))) items.push({ kind: "news", item: await presenter.item(task) });
+      if (isNews(task, newsTold(watched, task))) items.push({ kind: "news", item: await presenter.item(task) });
       else items.push({ kind: "quiet", view: presenter.view(task) });
     }
     return {
@@ -97,7 +115,7 @@ export function createWaits(world: WaitWorld): Waits {
       waitEnded: ended,
       counts: countsOf(seen),
       next: nextOf(seen),
-      storageTrouble: !store.healthy(),
+      storageTrouble,
       pending: await world.courier.pendingFor(caller, new Set(watched.taskIds)),
     };
   }
@@ -105,11 +123,13 @@ export function createWaits(world: WaitWorld): Waits {
   async function nothingToWaitFor(caller: Caller): Promise<Answer> {
     const next: NextStep = { kind: "fix", tool: "task_list", arguments: {} };
     const pending = await world.courier.pendingFor(caller, new Set());
-    return { kind: "tasks", items: [], waitEnded: "news", counts: {}, next, storageTrouble: false, pending };
+    return { kind: "tasks", items: [], waitEnded: "slice", counts: {}, next, storageTrouble: false, pending };
   }
 
-  function waitsFull(tasks: readonly Task[], caller: Caller): Promise<Answer> {
-    const next: NextStep = { kind: "wait", seen: tasks.map(seenOf) };
+  /** The same wait again: nothing is shown here, so it claims no more than the caller was told before (P9). */
+  function waitsFull(tasks: readonly Task[], after: After | null, caller: Caller): Promise<Answer> {
+    const seen = tasks.map(({ handle: { taskId } }) => ({ taskId, ...(toldOf(after, taskId) ?? NOTHING_TOLD) }));
+    const next: NextStep = { kind: "wait", seen };
     const detail = { limit: world.waitsMax };
     return presenter.refusal({ kind: "rejection", code: "capacity_full", next, detail }, caller);
   }
@@ -131,46 +151,67 @@ export function createWaits(world: WaitWorld): Waits {
   /** What the caller was told, by its own word, is read (P9). */
   async function acknowledge(tasks: readonly Task[], after: After | null, caller: Caller): Promise<void> {
     for (const task of tasks) {
-      const told = newsTold(after, task);
+      const told = toldOf(after, task.handle.taskId)?.news ?? null;
       const settlement = task.lastSettlement;
       if (told === null || settlement === null || told < settlement.news) continue;
       if (task.acknowledgedThrough >= settlement.number) continue;
-      const by = actorOf(caller);
-      await world.executor.execute(task.handle.taskId, { kind: "AckDelivery", settlement: settlement.number, by });
+      const command = { kind: "AckDelivery", settlement: settlement.number, by: actorOf(caller) } as const;
+      try {
+        await world.executor.execute(task.handle.taskId, command);
+      } catch (error) {
+        // Only the announcement goes on; the caller's word comes again with its next wait.
+        if (!isStorageTrouble(error)) throw error;
+      }
     }
   }
 
   return {
     wait,
     async waitForOne(task, caller, hold, extra) {
-      if (hold.waitMs <= 0) return presenter.answer(task, caller, extra);
+      // A call that cannot be held is answered like one that did not ask for it.
+      if (hold.waitMs <= 0 || hub.size >= world.waitsMax) return presenter.answer(task, caller, extra);
       const { taskId } = task.handle;
-      const watched: Watched = { taskIds: [taskId], until: "any", after: null, unknown: [] };
-      const { seen, ended } = await watch(watched, caller, hold);
-      return presenter.answer(seen[0] ?? task, caller, { ...extra, waitEnded: ended });
+      const watched: Watched = { taskIds: [taskId], until: "any", after: null, since: null, unknown: [] };
+      const { seen, ended, unread } = await watch([task], watched, caller, hold);
+      const storageTrouble = unread || !store.healthy();
+      return presenter.answer(seen[0] ?? task, caller, { ...extra, waitEnded: ended, storageTrouble });
     },
   };
 }
+
+const NOTHING_TOLD = { news: 0, steps: 0 };
 
 type Watched = {
   readonly taskIds: readonly TaskId[];
   readonly until: "any" | "all";
   readonly after: After | null;
+  /** News counters when the call began to be held; for tasks of which `after` does not speak. */
+  readonly since: ReadonlyMap<TaskId, number> | null;
   readonly unknown: readonly string[];
 };
 
+/** `told`: what was watched, with what counts as told by then. */
+type Seeing = {
+  readonly seen: readonly Task[];
+  readonly told: Watched;
+  readonly ended: WaitEnded;
+  /** True if the storage did not say how they are now. */
+  readonly unread: boolean;
+};
+
 /** True if the wait has something to tell, or can never have. */
-function isOver(tasks: readonly Task[], { until, after, unknown }: Watched): boolean {
+function isOver(tasks: readonly Task[], watched: Watched): boolean {
+  const { until, unknown } = watched;
   if (unknown.length > 0) return true;
-  const told = (task: Task): number | null => newsTold(after, task);
+  const told = (task: Task): number | null => newsTold(watched, task);
   if (tasks.every((task) => isQuiet(task, told(task)))) return true;
   if (until === "any") return tasks.some((task) => isNews(task, told(task)));
   const allEnded = tasks.every((task) => task.state.kind === "settled");
   return allEnded || tasks.some((task) => needsSomebody(task) && isNews(task, told(task)));
 }
 
-function hasNews(tasks: readonly Task[], { after, unknown }: Watched): boolean {
-  return unknown.length > 0 || tasks.some((task) => isNews(task, newsTold(after, task)));
+function hasNews(tasks: readonly Task[], watched: Watched): boolean {
+  return watched.unknown.length > 0 || tasks.some((task) => isNews(task, newsTold(watched, task)));
 }
 
 function needsSomebody({ state }: Task): boolean {
@@ -189,8 +230,8 @@ function nextOf(tasks: readonly Task[]): NextStep {
   return open.length === 0 ? { kind: "use_result" } : { kind: "wait", seen: tasks.map(seenOf) };
 }
 
-function newsTold(after: After | null, task: Task): number | null {
-  return toldOf(after, task.handle.taskId)?.news ?? null;
+function newsTold({ after, since }: Watched, { handle }: Task): number | null {
+  return toldOf(after, handle.taskId)?.news ?? since?.get(handle.taskId) ?? null;
 }
 
 function seenOf(task: Task): Seen {

@@ -19,7 +19,7 @@ import type { ProcessRow, ProcessTable } from "./process-table.ts";
 import { nameProcesses, proven } from "./stop-proof.ts";
 import { isAlive, type TreeRecord } from "./tree-record.ts";
 
-export const LADDER_LIMITS = { graceMs: 3_000, totalMs: 8_000, betweenEmptyMs: 60 } as const;
+const LADDER_LIMITS = { graceMs: 3_000, totalMs: 8_000, betweenEmptyMs: 60 } as const;
 const EMPTY_PASSES = 2;
 /** Pauses between looks while something is left; the last one repeats. */
 const PAUSES_MS = [10, 15, 25, 50, 100] as const;

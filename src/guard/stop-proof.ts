@@ -11,7 +11,7 @@ import type { ProcessRow, ProcessTable } from "./process-table.ts";
 
 const COMMAND_CHARACTERS_MAX = 200;
 /** More processes than these are not named. */
-export const NAMED_MAX = 50;
+const NAMED_MAX = 50;
 export function proven(proof: ProofKind, kept: readonly Survivor[] = []): StopReport {
   return { kind: "proven", stop: { proof, survivors: [], kept, by: null } };
 }

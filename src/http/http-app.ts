@@ -11,6 +11,7 @@
  * Invariant: nothing here ever answers 503 to a request that was read, also while the server closes.
  */
 
+import type { Socket } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyPluginAsync, type onRequestHookHandler } from "fastify";
 import type { Log } from "../ports/log.ts";
 import { type Authenticate, CALLER_DECORATOR, createAuthHook, createPersonHook, hasTokenInUrl } from "./auth.ts";
@@ -71,13 +72,20 @@ export async function createHttpApp(options: HttpAppOptions): Promise<FastifyIns
 }
 
 /**
- * A stream that began before the close has promised to keep its connection alive; it would stay open, idle, for
- * `keepAliveMs` after its end and hold up the stop.
+ * Two kinds of connections would hold up the stop for as long as their clients keep them: those whose stream began before
+ * the close (it promised to keep the connection alive), and those that were opened in advance and never used.
  */
 function closeConnectionsOnceAnswered(app: FastifyInstance): void {
+  const unused = new Set<Socket>();
   let closing = false;
+  app.server.on("connection", (socket) => {
+    unused.add(socket);
+    socket.once("close", () => unused.delete(socket));
+  });
+  app.server.on("request", (request) => unused.delete(request.socket));
   app.addHook("preClose", async () => {
     closing = true;
+    for (const socket of unused) socket.destroy();
   });
   app.addHook("onResponse", (request, _reply, done) => {
     if (closing) request.raw.socket.end();

@@ -13,15 +13,22 @@ export type NextContext = {
   /** True if the tool starts or sends something. */
   readonly starts: boolean;
   readonly nonce: (length: number) => string;
+  /** `until` of the wait that is answered, where the next one has to name it too. */
+  readonly until?: "all";
 };
 
 /** `left`: tasks whose news did not fit into this answer; `after` does not pass them. */
 export function nextJson(step: NextStep, left: readonly Seen[], context: NextContext): AnswerJson {
   switch (step.kind) {
     case "wait": {
-      const told = step.seen.filter(({ taskId }) => !left.some((seen) => seen.taskId === taskId));
-      const after = packAfter(told, context.nonce(5));
-      return { kind: "wait", tool: "task_wait", arguments: { taskIds: step.seen.map(({ taskId }) => taskId), after } };
+      const untold = new Set(left.map(({ taskId }) => taskId));
+      const after = packAfter(
+        step.seen.filter(({ taskId }) => !untold.has(taskId)),
+        context.nonce(5),
+      );
+      const taskIds = step.seen.map(({ taskId }) => taskId);
+      const until = taskIds.length > 1 ? (context.until ?? null) : null;
+      return { kind: "wait", tool: "task_wait", arguments: compact({ taskIds, until, after }) };
     }
     case "use_result":
     case "ask_user":

@@ -77,15 +77,16 @@ export function createServerFactory(options: ServerFactoryOptions): ServerFactor
   };
 }
 
-/** Lets a fresh server answer one request; resolves with its answer, a result or an error. */
+/**
+ * Lets a fresh server answer one request; resolves with its answer, a result or an error. The server is dropped
+ * afterwards: it holds nothing that needs closing.
+ */
 export async function answerOnce(server: Server, request: JSONRPCRequest): Promise<JSONRPCMessage> {
   const { promise, resolve } = Promise.withResolvers<JSONRPCMessage>();
   const transport = createOneMessageTransport(resolve);
   await server.connect(transport);
   transport.onmessage?.(request);
-  const answer = await promise;
-  await server.close();
-  return answer;
+  return promise;
 }
 
 function createOneMessageTransport(answered: (message: JSONRPCMessage) => void): Transport {

@@ -6,15 +6,17 @@
 
 import type { Caller } from "../core/caller.ts";
 import type { TaskView } from "../core/describe.ts";
+import { LIMITS } from "../core/limits.ts";
 import { sanitiseLine } from "../core/sanitise.ts";
 import type { Settlement, Survivor } from "../core/task.ts";
 import type { TaskAnswer, TaskItem } from "../ports/engine.ts";
+import { shownAction, shownLine, shownOptions, SURVIVORS_MAX } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 
 type CallFields = Pick<TaskAnswer, "created" | "replayedAgeMs" | "waitEnded" | "stepsTold">;
 
 export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: CallFields): Record<string, unknown> {
-  const { outcome, spec, question, problem, activity } = view;
+  const { outcome, spec, question, activity } = view;
   return {
     status: view.status,
     phase: view.phase,
@@ -26,26 +28,19 @@ export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: Cal
     question: question && {
       questionId: question.questionId,
       kind: question.kind,
-      optionIds: question.optionIds,
-      action: Object.fromEntries(
-        Object.entries(question.action).map(([name, value]) => [sanitiseLine(name, 60), sanitiseLine(value, 200)]),
-      ),
+      optionIds: shownOptions(question.optionIds),
+      action: shownAction(question.action),
       deadlineAt: iso(question.deadlineAtMs),
     },
-    problem: problem && {
-      class: problem.class,
-      httpStatus: problem.httpStatus,
-      since: iso(problem.sinceMs),
-      nextTryAt: iso(problem.nextTryAtMs),
-      retriesUntil: iso(problem.retriesUntilMs),
-    },
+    problem: problemJson(view),
     outcome: outcome && outcomeJson(outcome),
     stop: stopJson(view, outcome),
     workspace: {
-      cwd: spec.cwd,
+      cwd: shownPath(spec.cwd, CWD_CHARACTERS_MAX),
       access: spec.access,
       isolation: "shared",
-      youMayEdit: spec.access === "read" || view.phase === "settled",
+      // Processes that a person gave up may still be writing.
+      youMayEdit: spec.access === "read" || (view.phase === "settled" && outcome?.stop.proof !== "abandoned"),
     },
     queue,
     activity: activity && {
@@ -59,7 +54,7 @@ export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: Cal
       status: view.earlierRun.verdict.status,
       class: view.earlierRun.verdict.class,
     },
-    title: spec.title,
+    title: shownTitle(spec.title),
     agent: spec.agent,
     createdAt: iso(view.createdAtMs),
     thisConversation: isHere(view, caller),
@@ -68,12 +63,44 @@ export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: Cal
   };
 }
 
+/** A fault that is being healed, or processes that hold the end up (contract §8). */
+function problemJson({ problem, survivors }: TaskView): AnswerJson | null {
+  if (problem === null) return survivors.length === 0 ? null : { class: "survivors" };
+  return {
+    class: survivors.length === 0 ? problem.class : "survivors",
+    httpStatus: problem.httpStatus,
+    since: iso(problem.sinceMs),
+    nextTryAt: iso(problem.nextTryAtMs),
+    retriesUntil: iso(problem.retriesUntilMs),
+  };
+}
+
+/** The caller's own text; one line of it. */
+export function shownTitle(title: string): string {
+  return sanitiseLine(title, LIMITS.titleCharactersMax);
+}
+
+/** A path as it is, or its ends if it is very long. */
+export function shownPath(path: string, charactersMax: number): string {
+  const line = sanitiseLine(path, path.length + 1);
+  if (line.length <= charactersMax) return line;
+  const half = Math.floor(charactersMax / 2) - 1;
+  return `${line.slice(0, half)}…${line.slice(-half)}`.toWellFormed();
+}
+
+const CWD_CHARACTERS_MAX = 500;
+
+/** The agent's own word for why it stopped: a word, or nothing. A sentence would be a child's text (P17). */
+function stopReasonOf(reason: string | null): string | null {
+  return reason !== null && /^[\w.-]{1,60}$/.test(reason) ? reason : null;
+}
+
 function outcomeJson({ verdict }: Settlement): AnswerJson {
   return compact({
     class: verdict.class,
     evidence: verdict.evidence,
     httpStatus: verdict.httpStatus,
-    stopReason: verdict.stopReason === null ? null : sanitiseLine(verdict.stopReason, 60),
+    stopReason: stopReasonOf(verdict.stopReason),
     retryAt: verdict.retryAtMs === null ? null : iso(verdict.retryAtMs),
     sideEffects: verdict.sideEffects,
     contextKept: verdict.contextKept,
@@ -83,18 +110,16 @@ function outcomeJson({ verdict }: Settlement): AnswerJson {
 }
 
 function stopJson(view: TaskView, outcome: Settlement | null): AnswerJson | null {
-  if (outcome === null) return view.survivors.length === 0 ? null : { survivors: view.survivors.map(survivorJson) };
+  if (outcome === null) return view.survivors.length === 0 ? null : { survivors: processes(view.survivors) };
   const { proof, survivors, kept, by } = outcome.stop;
-  return compact({
-    proof,
-    survivors: survivors.length === 0 ? null : survivors.map(survivorJson),
-    kept: kept.length === 0 ? null : kept.map(survivorJson),
-    by,
-  });
+  return compact({ proof, survivors: processes(survivors), kept: processes(kept), by });
 }
 
-function survivorJson({ pid, command }: Survivor): AnswerJson {
-  return { pid, command: sanitiseLine(command, 200) };
+/** Null if there are none; the last entry says how many are not shown. */
+function processes(all: readonly Survivor[]): readonly AnswerJson[] | null {
+  if (all.length === 0) return null;
+  const shown = all.slice(0, SURVIVORS_MAX).map(({ pid, command }) => ({ pid, command: shownLine(command, 200) }));
+  return all.length <= SURVIVORS_MAX ? shown : [...shown, { more: all.length - SURVIVORS_MAX }];
 }
 
 export function isHere(view: TaskView, caller: Caller): boolean | null {

@@ -3,15 +3,20 @@
  *
  * Invariant: a caller's slip is named with what was expected; nothing is guessed but harmless forms (a string for a list
  * of one, a list or number as JSON text, null for absent).
+ * Invariant: a field that a tool does not know is refused, with the one that was probably meant: a misspelt filter or list of
+ * ids would else ask for something quite different.
  * Invariant: input schemas are flat: no `$ref`, no `oneOf`.
  */
 
 import { z } from "zod";
 
+import { parseId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Json } from "../core/receipt.ts";
+import { sanitiseLine } from "../core/sanitise.ts";
 import { PERMISSIONS, ROLES } from "../core/task.ts";
 import type { FieldProblem, Read } from "../ports/engine.ts";
+import { likeliest } from "./likeliest.ts";
 import type { JsonSchema } from "./tool.ts";
 
 const id = (what: string) => z.string().min(1).max(200).describe(what);
@@ -97,7 +102,7 @@ export const CONTINUE = z.strictObject({
   timeoutMs: waitMs.optional().describe("Same as waitMs."),
 });
 
-export const WAIT = z.object({
+export const WAIT = z.strictObject({
   taskIds: z
     .array(id("A task id."))
     .max(LIMITS.waitTasksMax)
@@ -110,7 +115,7 @@ export const WAIT = z.object({
 });
 
 export const STATUS = z
-  .object({
+  .strictObject({
     taskId: id("The task (any of its three ids).").optional(),
     clientRequestId: z
       .string()
@@ -124,22 +129,27 @@ export const STATUS = z
     message: "taskId or clientRequestId",
   });
 
-export const LIST = z.object({
+export const LIST = z.strictObject({
   open: z.boolean().optional().describe("Only tasks that have not ended."),
   unread: z.boolean().optional().describe("Only results that you have not confirmed."),
   conversation: z.enum(["all", "this"]).optional(),
   status: z.enum(["working", "input_required", "completed", "failed", "cancelled"]).optional(),
   parentTaskId: id("Only children of this task.").optional(),
   limit: z.number().int().min(1).max(LIMITS.listLimitMax).optional().describe("Default 20."),
-  cursor: z.string().max(200).optional().describe("nextCursor of the page before."),
+  cursor: z
+    .string()
+    .max(200)
+    .refine((text) => parseId(text).kind === "task", "nextCursor of the page before, as it was")
+    .optional()
+    .describe("nextCursor of the page before."),
 });
 
-export const CANCEL = z.object({
+export const CANCEL = z.strictObject({
   taskId: id("The task (any of its three ids)."),
   reason: z.string().max(500).optional(),
 });
 
-export const ACK = z.object({
+export const ACK = z.strictObject({
   taskId: id("The task (any of its three ids)."),
   settlement: z.number().int().min(1).describe("The settlement number of the result that you have."),
 });
@@ -158,7 +168,8 @@ export function createArgumentReader<Args>(schema: z.ZodType<Args>): ArgumentRea
     read(args) {
       const parsed = schema.safeParse(normalised(args, kinds));
       if (parsed.success) return { kind: "read", request: parsed.data };
-      return { kind: "invalid", problems: parsed.error.issues.slice(0, 8).map(problemOf) };
+      const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, [...kinds.keys()]));
+      return { kind: "invalid", problems: problems.slice(0, PROBLEMS_MAX) };
     },
   };
 }
@@ -174,6 +185,9 @@ export function keyAsSent(args: unknown): string | null {
   const parsed = key.safeParse(value);
   return parsed.success ? parsed.data : null;
 }
+
+const PROBLEMS_MAX = 8;
+const NAME_CHARACTERS_MAX = 60;
 
 type Kind = "array" | "number" | "boolean" | "object" | "other";
 
@@ -214,10 +228,16 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function problemOf(issue: z.core.$ZodIssue): FieldProblem {
-  if (issue.code === "unrecognized_keys")
-    return { field: issue.keys.join(", "), expected: "no such field: leave it out" };
-  return { field: issue.path.join(".") || "arguments", expected: expectedOf(issue) };
+function problemsOf(issue: z.core.$ZodIssue, known: readonly string[]): readonly FieldProblem[] {
+  if (issue.code === "unrecognized_keys") return issue.keys.slice(0, PROBLEMS_MAX).map((key) => unknownField(key, known));
+  const field = sanitiseLine(issue.path.join("."), NAME_CHARACTERS_MAX);
+  return [{ field: field === "" ? "arguments" : field, expected: expectedOf(issue) }];
+}
+
+function unknownField(key: string, known: readonly string[]): FieldProblem {
+  const meant = likeliest(key, known);
+  const expected = meant === null ? "no such field: leave it out" : `no such field: did you mean ${meant}?`;
+  return { field: sanitiseLine(key, NAME_CHARACTERS_MAX), expected };
 }
 
 function expectedOf(issue: z.core.$ZodIssue): string {

@@ -11,7 +11,9 @@ import type { TaskView } from "../core/describe.ts";
 import type { Code, Rejection } from "../core/rejection.ts";
 import type { ProofKind } from "../core/task.ts";
 import { assertNever } from "../core/assert.ts";
-import type { Answer, TaskAnswer, TaskItem, TasksAnswer } from "../ports/engine.ts";
+import { sanitiseLine } from "../core/sanitise.ts";
+import type { Answer, RefusalAnswer, TaskAnswer, TaskItem, TasksAnswer } from "../ports/engine.ts";
+import { shownPath, shownTitle } from "./task-fields.ts";
 
 /** One or two sentences on what is true now. `starts`: the tool would have started or sent something. */
 export function sayOf(answer: Answer, starts: boolean): string {
@@ -23,13 +25,17 @@ export function sayOf(answer: Answer, starts: boolean): string {
     case "list":
       return sayList(answer.views);
     case "refusal":
-      return sayRefusal(answer.rejection, starts, answer.clientRequestId);
+      return sayRefusal(answer, starts);
     default:
       return assertNever(answer);
   }
 }
 
 function sayTask(answer: TaskAnswer): string {
+  return joined(sayOfTask(answer), storageNote(answer.storageTrouble));
+}
+
+function sayOfTask(answer: TaskAnswer): string {
   const { item, created } = answer;
   const { view } = item;
   if (answer.notANewRun) {
@@ -42,21 +48,26 @@ function sayTask(answer: TaskAnswer): string {
     return `RESTARTING: the wait has ended, the task has not: ${named(view)} goes on or resumes by itself after the restart.`;
   }
   if (created === "new" && answer.sent === null && answer.waitEnded === null) return sayAccepted(item);
-  return [sayState(item, answer.stepsTold), sentNote(answer), replayNote(answer)]
-    .filter((part) => part !== "")
-    .join(" ");
+  return joined(sayState(item, answer.stepsTold), sentNote(answer), replayNote(answer));
+}
+
+function joined(...parts: readonly string[]): string {
+  return parts.filter((part) => part !== "").join(" ");
 }
 
 function sayAccepted(item: TaskItem): string {
   const { view } = item;
   const { spec } = view;
+  const cwd = shownPath(spec.cwd, CWD_CHARACTERS_MAX);
   const where =
     spec.access === "read"
-      ? `it reads ${spec.cwd} as it is, uncommitted changes included.`
-      : `it writes in YOUR checkout ${spec.cwd}; do not edit there until it ends.`;
-  const queued = item.queue === null ? "" : ` ${queueOf(item.queue)}`;
-  return `ACCEPTED: ${named(view)}. ${spec.agent} is starting; ${where}${queued}`;
+      ? `it reads ${cwd} as it is, uncommitted changes included.`
+      : `it writes in YOUR checkout ${cwd}; do not edit there until it ends.`;
+  if (item.queue === null) return `ACCEPTED: ${named(view)}. ${spec.agent} is starting; ${where}`;
+  return `ACCEPTED, queued: ${named(view)}. ${queueOf(item.queue)} Then ${where}`;
 }
+
+const CWD_CHARACTERS_MAX = 300;
 
 function sentNote({ sent, item }: TaskAnswer): string {
   if (sent === "queued") return "Your message is queued and is sent after the present turn.";
@@ -69,7 +80,7 @@ function replayNote({ created, replayedAgeMs, alreadyDone }: TaskAnswer): string
   return alreadyDone ? "That had been done before; nothing changed." : "";
 }
 
-export function storageNote(trouble: boolean): string {
+function storageNote(trouble: boolean): string {
   return trouble
     ? "The server cannot write its data at present: tell your user. What happened is kept in memory and is written as soon as that is possible."
     : "";
@@ -108,7 +119,7 @@ export function sayState(item: TaskItem, stepsTold: number): string {
 function sayStopping(view: TaskView): string {
   if (view.survivors.length === 0)
     return `WORKING, stopping: ${named(view)}. It has ended; its processes are being proven gone.`;
-  const pids = view.survivors.map(({ pid }) => pid).join(", ");
+  const pids = listOf(view.survivors.map(({ pid }) => String(pid)));
   return `WORKING, stopping: ${named(view)}. Some of its processes cannot be ended (pid ${pids}); a person can end or abandon them (delegate-mcp cancel ${view.handle.taskId} --abandon).`;
 }
 
@@ -174,16 +185,28 @@ const PROOF: Readonly<Record<ProofKind, string>> = {
 };
 
 function sayTasks(answer: TasksAnswer): string {
+  return joined(sayOfTasks(answer), storageNote(answer.storageTrouble));
+}
+
+function sayOfTasks(answer: TasksAnswer): string {
   const { items, waitEnded } = answer;
   if (items.length === 0) return "NOTHING TO WAIT FOR: you have no open or unread tasks.";
   const news = items.filter((item) => item.kind === "news");
   const counts = Object.entries(answer.counts).map(([status, count]) => `${count} ${status}`);
-  const lost = items.filter((item) => item.kind === "unknown").map((item) => item.asked.slice(0, 60));
-  const unknown = lost.length === 0 ? "" : ` Not tasks of yours: ${lost.join(", ")}.`;
+  const lost = items.filter((item) => item.kind === "unknown").map((item) => sanitiseLine(item.asked, 60));
+  const unknown = lost.length === 0 ? "" : ` Not tasks of yours: ${listOf(lost)}.`;
   if (waitEnded === "shutdown")
     return `RESTARTING: the wait has ended, the tasks have not (${counts.join(", ")}).${unknown}`;
+  const open = (answer.counts.working ?? 0) + (answer.counts.input_required ?? 0);
+  if (news.length === 0 && open === 0)
+    return `NOTHING NEW: these tasks have ended (${counts.join(", ")}), and you have been told how.${unknown}`;
   if (news.length === 0) return `WORKING: no news yet (${counts.join(", ")}).${unknown} That is normal.`;
   return `NEWS of ${news.length} task${news.length === 1 ? "" : "s"} (${counts.join(", ")}).${unknown}`;
+}
+
+/** What follows where not all news fitted into one answer. */
+export function leftNote(left: number): string {
+  return left === 0 ? "" : `${left} more did not fit here: wait again.`;
 }
 
 function sayList(views: readonly TaskView[]): string {
@@ -192,9 +215,11 @@ function sayList(views: readonly TaskView[]): string {
   return `${views.length} task${views.length === 1 ? "" : "s"}, newest first; ${open} not ended.`;
 }
 
-function sayRefusal(rejection: Rejection, starts: boolean, key: string | null): string {
+function sayRefusal({ rejection, about, clientRequestId }: RefusalAnswer, starts: boolean): string {
+  const key = clientRequestId === null ? null : sanitiseLine(clientRequestId, 80);
   const head = HEADS[rejection.code] ?? (starts ? `NOT STARTED (${rejection.code})` : `NOT DONE (${rejection.code})`);
-  return `${head}: ${reasonOf(rejection, key)}`;
+  const goesOn = about === null || about.phase === "settled" ? "" : `${named(about)} goes on.`;
+  return joined(`${head}: ${reasonOf(rejection, key)}`, goesOn);
 }
 
 const HEADS: Partial<Record<Code, string>> = {
@@ -209,35 +234,33 @@ function reasonOf(rejection: Rejection, key: string | null): string {
     case "missing_client_request_id":
       return "clientRequestId is missing or not 8 to 256 characters. Nothing was created.";
     case "invalid_arguments":
-      return `these arguments do not fit: ${listOf(detail["fields"])}. Nothing was created; the same key can be used again.`;
+      return `these arguments do not fit: ${listOf(detail["fields"])}. Nothing was changed; the same call can be sent again once they do.`;
     case "idempotency_conflict":
-      return `key ${key ?? ""} already names other work, accepted ${ago(relatedAge(rejection))}. Differs in: ${listOf(rejection.differing)}.`;
+      return conflict(rejection, key ?? "");
     case "expired_receipt":
       return `key ${key ?? ""} named a task (${text("taskId")}) whose data is past its retention. Nothing was started.`;
     case "duplicate_work":
       return "the same work is already under way.";
     case "workspace_busy":
-      return text("mine") === "yes"
-        ? `another task of yours (${text("holder")}) writes in ${text("cwd")}.`
-        : `another caller's task writes in ${text("cwd")}.`;
+      return busy(rejection);
     case "workspace_not_allowed":
-      return `the directory is outside the allowed roots: ${listOf(detail["roots"])}.`;
     case "workspace_failed":
-      return WORKSPACE_REASONS[text("reason")] ?? "the directory cannot be used.";
+      return workspaceReason(text("reason"), detail["roots"]);
     case "unknown_task":
-      return key === null
-        ? `${text("asked").slice(0, 80)}. Ours start with dt_. Nothing was changed.`
-        : `nothing was accepted under key ${key}. delegate_task can be sent with it.`;
+      return detail["asked"] === undefined
+        ? `nothing was accepted under key ${key ?? ""}. delegate_task can be sent with it.`
+        : `${sanitiseLine(text("asked"), 80)}. Ours start with dt_. Nothing was changed.`;
     case "unknown_thread":
-      return `${text("asked").slice(0, 80)}. Nothing was changed.`;
+      return `${sanitiseLine(text("asked"), 80)}. Nothing was changed.`;
     case "unknown_agent":
       return unknownAgent(text("asked"), detail["known"]);
     case "agent_unavailable":
-      return `agent ${text("asked")} cannot be used at present.`;
+      return `agent ${sanitiseLine(text("asked"), 80)} cannot be used at present.`;
     case "permission_limit":
       return `asked for permissions ${text("asked")}, allowed is ${text("allowed")} (setting ${text("setting")}).`;
     case "not_allowed":
-      return "your credential does not allow this.";
+      if (text("scope") !== "") return `your token lacks the scope ${text("scope")}; its owner can make one that has it.`;
+      return text("may") === "" ? "your token does not allow this." : `only a ${text("may")} may do this.`;
     case "not_pending":
       return "there is nothing of that kind to answer or abandon any more.";
     case "depth_limit":
@@ -262,27 +285,49 @@ function reasonOf(rejection: Rejection, key: string | null): string {
 }
 
 const WORKSPACE_REASONS: Readonly<Record<string, string>> = {
+  outside_roots: "the directory is outside the allowed roots",
   missing: "the directory does not exist.",
   not_a_directory: "that path is not a directory.",
-  choose_one: "there are several roots: name the directory in cwd.",
+  choose_one: "there are several roots, so cwd has to name the directory",
   no_root: "no root directory is configured.",
   no_worktrees: "isolated worktrees are not offered by this version; the child would work in the directory itself.",
 };
+
+function workspaceReason(reason: string, roots: Rejection["detail"][string] | undefined): string {
+  const said = WORKSPACE_REASONS[reason] ?? "the directory cannot be used.";
+  return said.endsWith(".") ? said : `${said}: ${listOf(roots)}.`;
+}
+
+/** The caller's own holder by its title, another caller's only by since when. */
+function busy({ detail, related }: Rejection): string {
+  const where = shownPath(String(detail["cwd"] ?? ""), CWD_CHARACTERS_MAX);
+  if (related?.mine === true) return `your task "${shownTitle(related.title)}" (${related.taskId}) writes in ${where}.`;
+  return `another caller's task writes in ${where}.`;
+}
+
+function conflict({ detail, related, differing }: Rejection, key: string): string {
+  const first =
+    related?.mine === true
+      ? `: "${shownTitle(related.title)}" in ${shownPath(String(detail["cwd"] ?? ""), CWD_CHARACTERS_MAX)}, accepted ${ago(related.ageMs)}`
+      : "";
+  return `key ${key} already names other work${first}. Differs in: ${listOf(differing)}. If you were repeating that call, nothing is lost: task_wait with its taskId.`;
+}
 
 function unknownAgent(asked: string, known: Rejection["detail"][string] | undefined): string {
   const names = listOf(known);
   if (names === "") return "no agent is configured. Ask the user to configure one (agents.<name>.command).";
   return asked === ""
     ? `no default agent is set; there are: ${names}.`
-    : `there is no agent ${asked}; there are: ${names}.`;
+    : `there is no agent ${sanitiseLine(asked, 80)}; there are: ${names}.`;
 }
+
+const LISTED_MAX = 8;
 
 function listOf(value: Rejection["detail"][string] | undefined): string {
-  return value === undefined ? "" : typeof value === "object" ? value.join(", ") : String(value);
-}
-
-function relatedAge({ related }: Rejection): number {
-  return related?.mine === true ? related.ageMs : 0;
+  if (value === undefined) return "";
+  if (typeof value !== "object") return String(value);
+  const shown = value.slice(0, LISTED_MAX).map((text) => shownPath(text, 80));
+  return value.length <= LISTED_MAX ? shown.join(", ") : `${shown.join(", ")} and ${value.length - LISTED_MAX} more`;
 }
 
 function headOf(view: TaskView): string {
@@ -331,7 +376,7 @@ function quietOf(view: TaskView): string {
 
 /** The title is the caller's own text; quotes keep it apart from ours. */
 export function named(view: TaskView): string {
-  return `"${view.spec.title}"`;
+  return `"${shownTitle(view.spec.title)}"`;
 }
 
 export function nowOf(view: TaskView): number {

@@ -155,6 +155,8 @@ export type RefusalAnswer = {
   readonly rejection: Rejection;
   readonly created: "none" | null;
   readonly clientRequestId: string | null;
+  /** The caller's task that the refused call was about, so that no refusal loses its handle (P1). */
+  readonly about: TaskView | null;
   /** The caller's newest tasks, where that helps (unknown ids). */
   readonly newest: readonly TaskView[];
 };

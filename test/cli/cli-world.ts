@@ -131,10 +131,11 @@ type Server = { readonly url: string; close(): Promise<void> };
 
 async function openServer(asked: Asked[], script: () => Script): Promise<Server> {
   let count = 0;
-  const server = createServer(async (request, response) => {
-    const seen = await readAsked(request);
-    asked.push(seen);
-    reply(response, script()(seen, count++));
+  const server = createServer((request, response) => {
+    void readAsked(request).then((seen) => {
+      asked.push(seen);
+      reply(response, script()(seen, count++));
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address: AddressInfo | string | null = server.address();

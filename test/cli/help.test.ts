@@ -18,6 +18,7 @@ const VERBS = [
   "token list",
   "token revoke",
   "config show",
+  "demo",
   "version",
 ];
 

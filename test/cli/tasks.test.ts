@@ -90,17 +90,18 @@ describe("list", () => {
 });
 
 describe("colours", () => {
-  const cases: readonly (readonly [string, boolean, Record<string, string>, string[], boolean])[] = [
-    ["a terminal", true, {}, [], true],
-    ["no terminal", false, {}, [], false],
-    ["NO_COLOR", true, { NO_COLOR: "1" }, [], false],
-    ["an empty NO_COLOR", true, { NO_COLOR: "" }, [], true],
-    ["TERM=dumb", true, { TERM: "dumb" }, [], false],
-    ["--no-color", true, { FORCE_COLOR: "1" }, ["--no-color"], false],
-    ["FORCE_COLOR without a terminal", false, { FORCE_COLOR: "1" }, [], true],
-    ["CI without a terminal", false, { CI: "1" }, [], false],
+  type Given = { readonly terminal: boolean; readonly env?: Record<string, string>; readonly flags?: string[] };
+  const cases: readonly (readonly [string, Given, boolean])[] = [
+    ["a terminal", { terminal: true }, true],
+    ["no terminal", { terminal: false }, false],
+    ["NO_COLOR", { terminal: true, env: { NO_COLOR: "1" } }, false],
+    ["an empty NO_COLOR", { terminal: true, env: { NO_COLOR: "" } }, true],
+    ["TERM=dumb", { terminal: true, env: { TERM: "dumb" } }, false],
+    ["--no-color", { terminal: true, env: { FORCE_COLOR: "1" }, flags: ["--no-color"] }, false],
+    ["FORCE_COLOR without a terminal", { terminal: false, env: { FORCE_COLOR: "1" } }, true],
+    ["CI without a terminal", { terminal: false, env: { CI: "1" } }, false],
   ];
-  it.each(cases)("%s", async (_what, terminal, env, flags, coloured) => {
+  it.each(cases)("%s", async (_what, { terminal, env = {}, flags = [] }, coloured) => {
     await using world = await createCliWorld();
     world.answer(() => ({ status: 404, json: refusal("unknown_task", "NO SUCH TASK.") }));
     const { stdout, stderr } = await world.run(["show", "x", ...flags], { terminal, env });

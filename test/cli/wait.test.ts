@@ -103,6 +103,14 @@ describe("exit codes", () => {
     expect(world.asked[1]?.body["waitMs"]).toBe(0);
   });
 
+  it("5 when the daemon stays away until the time is over, with the word that nothing is lost (P1)", async () => {
+    await using world = await createCliWorld();
+    world.answer(({ method }) => (method === "GET" ? { json: task() } : "cut"));
+    const { code, stderr } = await world.run(["wait", taskId(), "--timeout", "0.6"]);
+    expect(code).toBe(5);
+    expect(stderr).toContain("Tasks are not lost by that.");
+  });
+
   it("130 on Ctrl-C, which frees the connection and leaves the task alone (P7)", async () => {
     await using world = await createCliWorld();
     world.answer(({ method }) => (method === "GET" ? { json: task() } : "hold"));
@@ -173,6 +181,13 @@ describe("several tasks", () => {
     await using world = await createCliWorld();
     world.answer(two(task({}, 1), task({ status: "input_required", phase: "awaiting_answer" }, 2)));
     expect((await world.run(["wait", taskId(1), taskId(2), "--all"])).code).toBe(8);
+  });
+
+  it("3 when one of them has become unknown meanwhile", async () => {
+    await using world = await createCliWorld();
+    const gone = waited([{ taskId: taskId(1), error: { code: "unknown_task", retryable: false } }, task({}, 2)], "a");
+    world.answer(two(task({}, 1), task({}, 2), () => gone));
+    expect((await world.run(["wait", taskId(1), taskId(2), "--all"])).code).toBe(3);
   });
 
   it("takes at most 50 at a time, and not --any with --all (P15)", async () => {

@@ -255,7 +255,9 @@ describe("tokens", () => {
     await opened(folder.dir);
     const stores = Array.from({ length: 12 }, () => administerTokens(folder.dir));
     const made = await Promise.all(
-      stores.map((store, index) => (store.kind === "opened" ? added(store.tokens, `n${index}`) : "")),
+      stores.map((store, index) =>
+        store.kind === "opened" ? added(store.tokens, `n${index}`) : expect.unreachable(store.message),
+      ),
     );
     const tokens = await opened(folder.dir);
     expect(made.map((token) => tokens.authenticate(token).kind)).toEqual(made.map(() => "known"));

@@ -226,7 +226,7 @@ describe("the table of the state machine", () => {
     }
   });
 
-  it.each([-1, +1])("changes nothing for a command whose epoch is off by %i, in any state (P5, D1)", (off) => {
+  it.each([-1, 1])("changes nothing for a command whose epoch is off by %i, in any state (P5, D1)", (off) => {
     const states = Object.entries(STATES).map(([name, state]) => ({ name, state }));
     for (const { name, state } of states) {
       for (const asking of Object.values(COMMANDS)) {

@@ -12,6 +12,7 @@ import {
   abandoned,
   aStop,
   aText,
+  answered,
   asked,
   bound,
   CALLER,
@@ -30,6 +31,7 @@ import {
   lost,
   PERSON,
   POLICY,
+  progressed,
   SECOND,
   START,
   slept,
@@ -335,6 +337,19 @@ describe("the limit on running time", () => {
       .later(HOUR / 4)
       .when(EXPIRE_ACTIVE)
       .thenEvents("AttemptFailed");
+  });
+
+  it("leaves out the time for which no daemon was there to see the child (P14, R1)", () => {
+    const worked = atWork
+      .later(HOUR)
+      .and(progressed())
+      .later(10 * HOUR);
+    expect(worked.and(lost({ unseen: true })).task.activeMs).toBe(HOUR);
+    expect(worked.and(lost()).task.activeMs).toBe(11 * HOUR);
+    const silent = atWork.later(10 * HOUR).and(lost({ unseen: true }));
+    expect(silent.task.activeMs).toBe(0);
+    const answeredLate = atWork.later(HOUR).and(asked()).later(HOUR).and(answered()).later(HOUR);
+    expect(answeredLate.and(lost({ unseen: true })).task.activeMs).toBe(HOUR);
   });
 
   it("starts anew with the next run", () => {

@@ -21,7 +21,7 @@ import { backoffMs } from "../../src/core/retry.ts";
 import { isAtOrBelow, overlaps } from "../../src/core/workspace-claim.ts";
 import { aHandle } from "../support/given.ts";
 
-const CROCKFORD = [..."0123456789ABCDEFGHJKMNPQRSTVWXYZ"];
+const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ".split("");
 const ulids = fc
   .array(fc.constantFrom(...CROCKFORD), { minLength: 26, maxLength: 26 })
   .map((letters) => letters.join(""));
@@ -178,7 +178,7 @@ describe("an excerpt", () => {
         fc.pre(length > max);
         const cut = excerpt("x".repeat(length), max);
         const named = Number(/… (\d+) or more/.exec(cut)?.[1]);
-        expect(length - [...cut].filter((letter) => letter === "x").length).toBeGreaterThanOrEqual(named);
+        expect(length - cut.split("x").length + 1).toBeGreaterThanOrEqual(named);
       }),
     );
   });

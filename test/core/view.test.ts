@@ -150,11 +150,11 @@ describe("a view", () => {
   });
 
   it("is continuable only where it says how (P1)", () => {
-    for (const [, { task, nowMs }] of ROWS) {
-      const view = viewOf(task, nowMs);
-      if (view.next.kind === "continue") expect(view.continuable).toBe(true);
-      if (view.next.kind === "choose_key") expect(view.continuable).toBe(false);
-    }
+    const views = ROWS.map(([, { task, nowMs }]) => viewOf(task, nowMs));
+    const continuable = (kind: NextStep["kind"]): readonly boolean[] =>
+      views.filter(({ next }) => next.kind === kind).map((view) => view.continuable);
+    expect(new Set(continuable("continue"))).toEqual(new Set([true]));
+    expect(new Set(continuable("choose_key"))).toEqual(new Set([false]));
   });
 });
 

@@ -187,6 +187,19 @@ describe("the guard's end", () => {
     await eventually("the guard has ended", () => !isAlive(guard));
   });
 
+  it("comes after a hand-over at which the daemon need not wait: the guard stops a stubborn child by itself (P12)", async () => {
+    await using children = createTestChildren({ groups: "off" });
+    const child = await children.start(shell("trap '' TERM; echo ready; while :; do sleep 1; done"));
+    for await (const _ of child.stdout) break;
+    const startedMs = performance.now();
+    await children.release("hand_over");
+    expect(performance.now() - startedMs).toBeLessThan(1_000);
+    expect(processesMarked(child.mark)).not.toEqual([]);
+    await eventually("the guard has ended", () => !isAlive(children.guardPid()), 10_000);
+    expect(processesMarked(child.mark)).toEqual([]);
+    expect(await child.ended).toEqual({ kind: "stopped_by_guard" });
+  });
+
   it("comes with SIGTERM only after it stopped its children (P12)", async () => {
     await using children = createTestChildren({ groups: "off" });
     const child = await children.start(shell("sleep 600"));

@@ -85,6 +85,9 @@ describe("a daemon that is killed while its child writes", () => {
     daemon.signal("SIGKILL");
     await eventually("the child and its grandchild are gone", () => processesMarked(mark).length === 0, 10_000);
     await eventually("the guard is gone", () => !isAlive(guard), 5_000);
+    const written = contents(file);
+    expect(written).toMatch(/^(first\n)+$/);
+    expect(processesMarked(mark)).toEqual([]);
   });
 
   it("is followed by one that reaps before it starts: never two writers (F38, P14)", async () => {

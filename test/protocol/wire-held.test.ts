@@ -1,5 +1,7 @@
 /** Held calls: the first byte, signs of life, and the three ways in which a wait ends early. */
 
+import { once } from "node:events";
+import net from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { Agent, fetch as undiciFetch } from "undici";
 import { createStepClock } from "../support/step-clock.ts";
@@ -182,6 +184,20 @@ describe("a held call of a client that reads no streams", () => {
     control.abort();
     expect(await hold.over).toBe("closed");
     expect(await call).toBe("aborted");
+  });
+});
+
+describe("stopping", () => {
+  it("is not held up by connections that clients keep for later, used or never used", async () => {
+    const server = await startWireServer();
+    const unused = net.connect(server.port, "127.0.0.1");
+    await once(unused, "connect");
+    await using stream = await openHold(server, "legacy", "last");
+    await server.wire.arrived("last");
+    const startedMs = performance.now();
+    await server.stop();
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+    expect(at(messagesOf(await stream.rest()).at(-1), "result", "structuredContent", "end")).toBe("shutdown");
   });
 });
 

@@ -1,5 +1,6 @@
 /** Many clients, dead sessions, clients that never say goodbye: no session is kept, so none can be lost or leak. */
 
+import net from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, it } from "vitest";
@@ -7,7 +8,7 @@ import { createSessionIds } from "../../src/mcp/session-id.ts";
 import { at, parsed, textAt } from "../support/json.ts";
 import { CLIENT_KINDS, openClient } from "../support/mcp-clients.ts";
 import { callBody, initialize, messagesOf, openStream, post, send } from "../support/raw-mcp.ts";
-import { SESSION_KEY, startWireServer, type WireServer } from "../support/wire-server.ts";
+import { SESSION_KEY, startWireServer, TOKEN, type WireServer } from "../support/wire-server.ts";
 
 const started: WireServer[] = [];
 
@@ -109,19 +110,14 @@ describe("clients that leak", () => {
 
   it("leave nothing behind with 5,000 posts under stale or no session ids (E2)", async () => {
     const server = await start();
-    const round = async (count: number): Promise<void> => {
-      for (let sent = 0; sent < count; sent += 20) {
-        const ids = Array.from({ length: 20 }, (_, index) => sent + index);
-        const answers = ids.map(async (id) => {
-          const session = id % 2 === 0 ? {} : { session: `stale-${id}` };
-          return (await post(server, { jsonrpc: "2.0", id, method: "ping" }, session)).text();
-        });
-        await Promise.all(answers);
-      }
-    };
-    await round(1_000);
+    const posts = (count: number): PipelinedPost[] =>
+      Array.from({ length: count }, (_, id) => ({
+        body: { jsonrpc: "2.0", id, method: "ping" },
+        session: id % 2 === 0 ? null : `stale-${id}`,
+      }));
+    await pipeline(server, posts(1_000));
     const before = heapBytes();
-    await round(5_000);
+    expect(await pipeline(server, posts(5_000))).toBe(5_000);
     expect(heapBytes() - before).toBeLessThan(GROWTH_BYTES_MAX);
     expect(server.mcp.openCallCount()).toBe(0);
   }, 60_000);
@@ -130,15 +126,53 @@ describe("clients that leak", () => {
     const server = await start();
     await using waiting = await openStream(server, callBody(1, "hold", { name: "old wait" }), { session: await initialize(server) });
     const hold = await server.wire.arrived("old wait");
-    for (let count = 0; count < 200; count++) await initialize(server, { name: `warm-${count}`, version: "1" });
+    const posts = (count: number): PipelinedPost[] =>
+      Array.from({ length: count }, (_, id) => {
+        const clientInfo = { name: `client-${id}`, version: "1" };
+        const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };
+        return { body: { jsonrpc: "2.0", id, method: "initialize", params }, session: null };
+      });
+    await pipeline(server, posts(500));
     const before = heapBytes();
-    for (let count = 0; count < 1_000; count++) await initialize(server, { name: `client-${count}`, version: "1" });
+    expect(await pipeline(server, posts(1_000))).toBe(1_000);
     expect(heapBytes() - before).toBeLessThan(GROWTH_BYTES_MAX);
     expect(server.mcp.openCallCount()).toBe(1);
     hold.release("still here");
     expect(textAt(messagesOf(await waiting.rest()).at(-1), "result", "structuredContent", "text")).toBe("still here");
   }, 60_000);
 });
+
+type PipelinedPost = { readonly body: object; readonly session: string | null };
+
+/** Sends posts over one connection without waiting for each answer; how many were answered with a result. */
+function pipeline(server: WireServer, posts: readonly PipelinedPost[]): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const requests = posts.map(({ body, session }) => {
+    const json = JSON.stringify(body);
+    const headers = [
+      "POST /mcp HTTP/1.1",
+      "Host: localhost",
+      "Content-Type: application/json",
+      "Accept: application/json, text/event-stream",
+      `Authorization: Bearer ${TOKEN}`,
+      `Content-Length: ${json.length}`,
+      ...(session === null ? [] : [`Mcp-Session-Id: ${session}`]),
+    ];
+    return `${headers.join("\r\n")}\r\n\r\n${json}`;
+  });
+  let answered = 0;
+  let tail = "";
+  const socket = net.connect(server.port, "127.0.0.1", () => socket.write(requests.join("")));
+  socket.on("data", (chunk) => {
+    const text = tail + chunk.toString();
+    answered += text.split('"result":').length - 1;
+    tail = text.slice(-8);
+    if (answered >= posts.length) socket.destroy();
+  });
+  socket.on("error", reject);
+  socket.on("close", () => resolve(answered));
+  return promise;
+}
 
 function heapBytes(): number {
   setFlagsFromString("--expose-gc");

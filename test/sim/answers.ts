@@ -11,29 +11,39 @@ export type Shown = Omit<EntryOf<"answer">, "kind" | "id" | "delivered" | "atMs"
 
 export function shownOf(answer: Answer): Shown {
   const pending = pendingOf(answer);
-  const nothing = { created: null, code: null, waitEnded: null, movedOn: false, tasks: [], unknown: [], pending };
+  const nothing = {
+    created: null,
+    code: null,
+    waitEnded: null,
+    movedOn: false,
+    stale: false,
+    tasks: [],
+    unknown: [],
+    pending,
+  };
   switch (answer.kind) {
     case "task": {
-      const { created, waitEnded, movedOn, item, next } = answer;
+      const { created, waitEnded, movedOn, storageTrouble: stale, item, next } = answer;
       const tasks = [taskOf(item.view, item, true)];
-      return { ...nothing, form: "task", next: next.kind, created, waitEnded, movedOn, tasks };
+      return { ...nothing, form: "task", next: next.kind, created, waitEnded, movedOn, stale, tasks };
     }
     case "tasks": {
-      const { waitEnded, next, items } = answer;
+      const { waitEnded, next, items, storageTrouble: stale } = answer;
       const tasks = items.flatMap((item) => {
         if (item.kind === "unknown") return [];
         return item.kind === "news" ? [taskOf(item.item.view, item.item, true)] : [taskOf(item.view, null, false)];
       });
       const unknown = items.flatMap((item) => (item.kind === "unknown" ? [item.asked] : []));
-      return { ...nothing, form: "tasks", next: next.kind, waitEnded, tasks, unknown };
+      return { ...nothing, form: "tasks", next: next.kind, waitEnded, stale, tasks, unknown };
     }
     case "list": {
       const tasks = answer.views.map((view) => taskOf(view, null, false));
       return { ...nothing, form: "list", next: answer.next.kind, tasks };
     }
     case "refusal": {
-      const { rejection, created } = answer;
-      return { ...nothing, form: "refusal", next: rejection.next.kind, created, code: rejection.code };
+      const { rejection, created, about } = answer;
+      const tasks = about === null ? [] : [taskOf(about, null, false)];
+      return { ...nothing, form: "refusal", next: rejection.next.kind, created, code: rejection.code, tasks };
     }
   }
 }

@@ -117,6 +117,16 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
   }
   let turns = 0;
 
+  const happening = new Set<Mishap>();
+
+  /** One of a kind at a time. */
+  async function begin(which: Mishap): Promise<void> {
+    if (happening.has(which)) return;
+    happening.add(which);
+    await mishap(which);
+    happening.delete(which);
+  }
+
   async function mishap(which: Mishap): Promise<void> {
     const own = random.fork(`mishap ${clock.monotonicMs()}`);
     const serving = daemons.serving;
@@ -130,6 +140,7 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
       case "freeze": {
         if (serving === null || serving.life.draining) return;
         const { life } = serving;
+        if (!life.alive) return;
         recorder.count("freezes");
         recorder.add({ kind: "daemon", did: "froze", life: life.number });
         life.freeze();
@@ -165,7 +176,6 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
         host.killGuard();
         return;
       case "storage":
-        if (store.trouble !== "none") return;
         recorder.count("storageFailures");
         recorder.add({ kind: "trouble", what: "storage", on: true });
         store.trouble = own.pick(["full", "full", "gone"]);
@@ -174,7 +184,6 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
         recorder.add({ kind: "trouble", what: "storage", on: false });
         return;
       case "slow_storage":
-        if (store.slowMs > 0) return;
         recorder.add({ kind: "trouble", what: "slow_storage", on: true });
         store.slowMs = own.int(200, 3_000);
         await sleep(clock, own.int(2_000, 30_000));
@@ -199,7 +208,7 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
     const own = random.fork("mishaps");
     while (stormy) {
       await sleep(clock, own.int(100, temper.mishapEveryMs));
-      if (stormy) void mishap(own.weighted([[0.01, "crash"], ...temper.mishaps]));
+      if (stormy) void begin(own.weighted([[0.01, "crash"], ...temper.mishaps]));
     }
   }
 

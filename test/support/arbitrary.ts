@@ -102,7 +102,7 @@ export function carryOut(intent: Intent): Command {
     case "reap":
       return proofFor(intent.attempt.epoch);
     case "lose":
-      return { kind: "LoseAttempt", epoch: intent.epoch, partial: null, orderly: false };
+      return { kind: "LoseAttempt", epoch: intent.epoch, partial: null, orderly: false, unseen: true };
     case "markStalled":
       return { kind: "MarkStalled", epoch: intent.epoch };
     case "expireActive":

@@ -197,14 +197,11 @@ export function failed(fault: Fault = aFault(), result: TextRef | null = null): 
   };
 }
 
-export function lost({
-  orderly = false,
-  partial = null,
-}: {
-  orderly?: boolean;
-  partial?: TextRef | null;
-} = {}): Asking {
-  return ({ epoch }) => ({ kind: "LoseAttempt", epoch, partial, orderly });
+export type Loss = { readonly orderly?: boolean; readonly partial?: TextRef | null; readonly unseen?: boolean };
+
+export function lost({ orderly = false, partial = null, unseen = false }: Loss = {}): Asking {
+  const how = unseen ? ({ unseen: true } as const) : {};
+  return ({ epoch }) => ({ kind: "LoseAttempt", epoch, partial, orderly, ...how });
 }
 
 export const ADOPT: Asking = ({ epoch }) => ({ kind: "AdoptAttempt", epoch });

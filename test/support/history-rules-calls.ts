@@ -282,7 +282,7 @@ const truth: Rule = {
         told.set(entry.taskId, list);
       }
       const { answerWithinMs } = scene.header;
-      if (entry.kind !== "answer" || answerWithinMs === null) return;
+      if (entry.kind !== "answer" || answerWithinMs === null || entry.stale) return;
       for (const shown of entry.tasks) {
         const list = told.get(shown.taskId) ?? [];
         const then = list.find(({ version }) => version === shown.version);

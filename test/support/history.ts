@@ -126,6 +126,8 @@ const ENTRIES = [
     code: z.string().nullable(),
     waitEnded: z.enum(["news", "slice", "shutdown"]).nullable(),
     movedOn: z.boolean(),
+    /** True if the answer says itself that the storage did not tell how things are now. */
+    stale: z.boolean(),
     tasks: z.array(SHOWN_TASK),
     unknown: z.array(z.string()),
     pending: PENDING,

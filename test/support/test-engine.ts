@@ -13,7 +13,8 @@ import { createEngine, type RunningEngine } from "../../src/engine/create-engine
 import type { Tool, ToolContext } from "../../src/mcp/tool.ts";
 import { createTools } from "../../src/mcp/tools/create-tools.ts";
 import type { Children, StopTarget } from "../../src/ports/children.ts";
-import type { EngineSettings } from "../../src/ports/settings.ts";
+import type { Driver } from "../../src/ports/driver.ts";
+import type { AgentSettings, EngineSettings } from "../../src/ports/settings.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Workspace } from "../../src/ports/workspace.ts";
 import { createMemoryStore, type MemoryStore } from "../../src/store/memory-store.ts";
@@ -85,6 +86,8 @@ export function callerOf(name: string, change: Partial<Caller> = {}): Caller {
   return { name, scopes: ["read", "delegate"], kind: "caller", conversation: null, ...change };
 }
 
+export const TITLE = "Review the auth diff";
+
 /** A script in the words of a task. */
 export function scriptOf(steps: readonly object[], words = "Do what the script says."): string {
   return `${words} ${JSON.stringify({ steps })}`;
@@ -104,7 +107,7 @@ async function open(memory: MemoryStore, clock: StepClock, options: TestEngineOp
   const ids = createSimIds(createRandom(`life ${life}`), clock.wallMs);
   const settings = settingsOf(options);
   const workspace = options.workspace ?? createPlainWorkspace();
-  const drivers = new Map([[driver.name, driver]]);
+  const drivers: ReadonlyMap<string, Driver> = new Map([[driver.name, driver]]);
   const engine = createEngine({ store, drivers, children, workspace, clock, ids, log, faults, settings });
   const tools = createTools({ engine, nonce: ids.nonce });
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
@@ -139,7 +142,7 @@ async function open(memory: MemoryStore, clock: StepClock, options: TestEngineOp
     call,
     settle,
     delegate: (clientRequestId, steps, args = {}, how = {}) =>
-      call("delegate_task", { clientRequestId, task: scriptOf(steps), role: "review", ...args }, how),
+      call("delegate_task", { clientRequestId, title: TITLE, task: scriptOf(steps), role: "review", ...args }, how),
     status: (taskId, how) => call("task_status", { taskId }, how),
     peek: (args = {}, how = {}) => call("task_wait", { ...args, waitMs: 0 }, how),
     async restart(again = options) {
@@ -175,7 +178,7 @@ function contextOf(tool: Tool, args: unknown, options: CallOptions): ToolContext
 }
 
 function settingsOf({ limits, settings }: TestEngineOptions): EngineSettings {
-  const agent = {
+  const agent: AgentSettings = {
     driver: "fake",
     command: ["fake"],
     promptBy: "stdin",
@@ -184,7 +187,7 @@ function settingsOf({ limits, settings }: TestEngineOptions): EngineSettings {
     trusted: true,
     requireEvidence: "assumed",
     env: {},
-  } as const;
+  };
   return {
     daemonId: "d1",
     limits: {

@@ -10,6 +10,7 @@ import { type Authenticate, callerOf } from "../../src/http/auth.ts";
 import { createHttpApp, type HttpAppOptions } from "../../src/http/http-app.ts";
 import { createMcpPlugin, type McpPluginOptions, type McpSurface } from "../../src/mcp/mcp-plugin.ts";
 import { createWallClock } from "../../src/system/wall-clock.ts";
+import { textAt } from "./json.ts";
 import { createQuietLog, type QuietLog } from "./quiet-log.ts";
 import { createWireTools, type WireTools } from "./wire-tools.ts";
 
@@ -20,8 +21,20 @@ export type WireServer = AsyncDisposable & {
   readonly wire: WireTools;
   readonly mcp: McpSurface;
   readonly log: QuietLog;
+  /** Every request to `/mcp` so far. */
+  readonly requests: readonly McpRequest[];
   /** Stops as the daemon does: open calls are answered first. */
   stop(): Promise<void>;
+};
+
+export type McpRequest = {
+  readonly atMs: number;
+  readonly http: string;
+  /** JSON-RPC method and, for a call, the tool. */
+  readonly method: string;
+  readonly tool: string;
+  readonly resumes: boolean;
+  readonly userAgent: string;
 };
 
 export type WireServerOptions = {
@@ -50,12 +63,26 @@ export async function startWireServer(options: WireServerOptions = {}): Promise<
     log,
     ...options.mcp,
   });
+  const requests: McpRequest[] = [];
+  const recorded: FastifyPluginAsync = async (scope) => {
+    scope.addHook("preHandler", async (request) => {
+      requests.push({
+        atMs: performance.now(),
+        http: request.method,
+        method: textAt(request.body, "method"),
+        tool: textAt(request.body, "params", "name"),
+        resumes: request.headers["last-event-id"] !== undefined,
+        userAgent: request.headers["user-agent"] ?? "",
+      });
+    });
+    await scope.register(mcp.plugin);
+  };
   const app = await createHttpApp({
     allowedHosts: [],
     allowedOrigins: [],
     authenticate: options.noAuth === true ? () => callerNamed("local") : authenticate,
     isReady: () => true,
-    mcp: mcp.plugin,
+    mcp: recorded,
     people: options.people ?? [],
     log,
     ...options.http,
@@ -72,6 +99,7 @@ export async function startWireServer(options: WireServerOptions = {}): Promise<
     wire,
     mcp,
     log,
+    requests,
     stop,
     [Symbol.asyncDispose]: stop,
   };

@@ -97,7 +97,7 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
       memory.said += step.text;
       return NEXT;
     case "sayAnswer":
-      memory.said += order.answer ?? "";
+      memory.said += String(order.answer);
       return NEXT;
     case "progress":
       await report({ kind: "progress", steps: step.steps, toolRunning: step.toolRunning });

@@ -35,7 +35,7 @@ export function createDelegateTask(world: ToolWorld): Tool {
     meta: ALWAYS_LOAD,
     mayHold: waits,
     async call(args, context: ToolContext) {
-      const denied = notAllowed(context.caller, "delegate");
+      const denied = notAllowed(context.caller, "delegate", TRAITS);
       if (denied !== null) return reply(denied, context, TRAITS, world);
       const hold = holdOf(context, waits(args));
       return reply(

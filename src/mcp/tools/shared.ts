@@ -13,7 +13,12 @@ import type { ToolWorld } from "./tool-world.ts";
 /** Schemas in a prompt from the start, where a client would else make its model search for them. */
 export const ALWAYS_LOAD = { "anthropic/alwaysLoad": true } as const;
 
-export type ToolTraits = { readonly tool: string; readonly starts: boolean };
+export type ToolTraits = {
+  readonly tool: string;
+  readonly starts: boolean;
+  /** As in `NextContext`. */
+  readonly until?: "all";
+};
 
 export function reply(answer: Answer, { caller }: ToolContext, traits: ToolTraits, world: ToolWorld): ToolAnswer {
   return toReply(answer, { caller, nonce: world.nonce, ...traits });
@@ -32,20 +37,22 @@ export function invalidArguments(problems: readonly FieldProblem[]): Answer {
     },
     created: null,
     clientRequestId: null,
+    about: null,
     newest: [],
     pending: { completions: [], count: 0 },
   };
 }
 
 /** A caller's credential may lack what a tool needs. */
-export function notAllowed(caller: Caller, needs: "read" | "delegate"): Answer | null {
+export function notAllowed(caller: Caller, needs: "read" | "delegate", { starts }: ToolTraits): Answer | null {
   if (caller.scopes.includes(needs) || caller.scopes.includes("admin")) return null;
   if (needs === "read" && caller.scopes.includes("delegate")) return null;
   return {
     kind: "refusal",
     rejection: { kind: "rejection", code: "not_allowed", next: { kind: "ask_user" }, detail: { scope: needs } },
-    created: needs === "delegate" ? "none" : null,
+    created: starts ? "none" : null,
     clientRequestId: null,
+    about: null,
     newest: [],
     pending: { completions: [], count: 0 },
   };

@@ -20,7 +20,7 @@ export function createTaskAck(world: ToolWorld): Tool {
     annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false, openWorldHint: false },
     mayHold: () => false,
     async call(args, context) {
-      const denied = notAllowed(context.caller, "read");
+      const denied = notAllowed(context.caller, "read", TRAITS);
       if (denied !== null) return reply(denied, context, TRAITS, world);
       const read = reader.read(args);
       if (read.kind === "invalid") return reply(invalidArguments(read.problems), context, TRAITS, world);

@@ -20,7 +20,7 @@ export function createTaskCancel(world: ToolWorld): Tool {
     annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: true, openWorldHint: false },
     mayHold: () => false,
     async call(args, context) {
-      const denied = notAllowed(context.caller, "delegate");
+      const denied = notAllowed(context.caller, "delegate", TRAITS);
       if (denied !== null) return reply(denied, context, TRAITS, world);
       const read = reader.read(args);
       if (read.kind === "invalid") return reply(invalidArguments(read.problems), context, TRAITS, world);

@@ -23,14 +23,17 @@ export function createTaskContinue(world: ToolWorld): Tool {
     annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false, openWorldHint: true },
     mayHold: waits,
     async call(args, context) {
-      const denied = notAllowed(context.caller, "delegate");
+      const denied = notAllowed(context.caller, "delegate", TRAITS);
       if (denied !== null) return reply(denied, context, TRAITS, world);
       const call = {
         clientRequestId: keyAsSent(args),
         sent: fieldsAsSent(args),
         read() {
           const read = reader.read(args);
-          return read.kind === "invalid" ? read : { kind: "read" as const, request: requestOf(read.request) };
+          if (read.kind === "invalid") return read;
+          const { options } = read.request;
+          if (Object.keys(options ?? {}).length > 0) return NO_OPTIONS;
+          return { kind: "read" as const, request: requestOf(read.request) };
         },
       };
       const answer = await world.engine.continue(call, context.caller, holdOf(context, waits(args)));
@@ -38,6 +41,12 @@ export function createTaskContinue(world: ToolWorld): Tool {
     },
   };
 }
+
+/** What this version cannot do is refused by name, never silently left out. */
+const NO_OPTIONS = {
+  kind: "invalid",
+  problems: [{ field: "options", expected: "nothing: agents have no options in this version" }],
+} as const;
 
 function requestOf(args: z.infer<typeof CONTINUE>): ContinueRequest {
   const { taskId, message, afterSettlement, agent, model } = args;

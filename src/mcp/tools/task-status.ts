@@ -21,7 +21,7 @@ export function createTaskStatus(world: ToolWorld): Tool {
     meta: ALWAYS_LOAD,
     mayHold: () => false,
     async call(args, context) {
-      const denied = notAllowed(context.caller, "read");
+      const denied = notAllowed(context.caller, "read", TRAITS);
       if (denied !== null) return reply(denied, context, TRAITS, world);
       const read = reader.read(args);
       if (read.kind === "invalid") return reply(invalidArguments(read.problems), context, TRAITS, world);

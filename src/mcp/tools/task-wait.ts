@@ -22,14 +22,16 @@ export function createTaskWait(world: ToolWorld): Tool {
     meta: ALWAYS_LOAD,
     mayHold: (args) => askedWaitMs(args) !== 0,
     async call(args, context) {
-      const denied = notAllowed(context.caller, "read");
+      const denied = notAllowed(context.caller, "read", TRAITS);
       if (denied !== null) return reply(denied, context, TRAITS, world);
       const read = reader.read(args);
       if (read.kind === "invalid") return reply(invalidArguments(read.problems), context, TRAITS, world);
       const { taskIds, until, after } = read.request;
-      const request = { taskIds: taskIds ?? null, until: until ?? "any", after: after ?? null } as const;
+      // A list without ids names nothing, like none at all.
+      const named = taskIds === undefined || taskIds.length === 0 ? null : taskIds;
+      const request = { taskIds: named, until: until ?? "any", after: after ?? null } as const;
       const answer = await world.engine.wait(request, context.caller, holdOf(context, true));
-      return reply(answer, context, TRAITS, world);
+      return reply(answer, context, until === "all" ? { ...TRAITS, until } : TRAITS, world);
     },
   };
 }

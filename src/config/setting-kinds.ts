@@ -1,0 +1,63 @@
+/**
+ * Kinds of values that settings have, each with the words for what is expected.
+ */
+
+import { isIPv4 } from "node:net";
+import { z } from "zod";
+
+/** A whole number within bounds. */
+export const whole = (min: number, max: number) => z.int().min(min).max(max);
+export const durationMs = (min: number, max: number) => whole(min, max);
+export const absolutePath = () =>
+  z
+    .string()
+    .regex(/^(\/|[A-Za-z]:[\\/])/)
+    .max(4096)
+    .meta({ expected: "an absolute path" });
+/** The name of a variable that an agent may be given: never one of ours. */
+export const environmentName = () =>
+  z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,199}$/)
+    .refine((name) => !/^DELEGATE_(MCP|CHILD)_/i.test(name), {
+      error: "variables of delegate-mcp itself are never handed on",
+    })
+    .meta({ expected: "the name of an environment variable" });
+/** A command line that no shell sees. */
+export const words = () =>
+  z
+    .tuple([z.string().min(1).max(8192)], z.string().max(8192))
+    .refine((list) => list.length <= 256, { error: "expected at most 256 words" })
+    .meta({ expected: 'a list of words, such as ["my-agent", "--quiet"] (no shell is involved)' });
+/** A record by name, at most 64 entries. */
+export const named = <Entry extends z.ZodType>(entry: Entry, what: string) =>
+  z
+    .record(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$/), entry)
+    .refine((entries) => Object.keys(entries).length <= 64, { error: "at most 64 entries" })
+    .meta({ expected: what });
+
+/** What a browser calls the origin of a page: scheme, host and port. */
+export const origin = () =>
+  z
+    .string()
+    .refine(isOrigin, { error: 'expected an origin such as "https://tasks.example.org"' })
+    .meta({ expected: 'an origin such as "https://tasks.example.org"' });
+
+/** Where a webhook may go. */
+export const webhookUrl = () =>
+  z.url().refine(isHttpsOrLoopback, { error: "expected an https URL, or http to a loopback address" });
+
+/** True for names and addresses that only this machine reaches. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host === "[::1]" || (isIPv4(host) && host.startsWith("127."));
+}
+
+function isHttpsOrLoopback(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const url = new URL(text);
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname));
+}
+
+function isOrigin(text: string): boolean {
+  return URL.canParse(text) && new URL(text).origin === text;
+}

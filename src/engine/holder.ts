@@ -1,0 +1,20 @@
+/**
+ * Who holds a directory, as a refusal may name it: the caller's own task with its handle, another caller's only by since
+ * when (P16).
+ */
+
+import type { ClaimHolder } from "../core/command.ts";
+import { statusOf } from "../core/describe.ts";
+import type { Related } from "../core/rejection.ts";
+import type { Task } from "../core/task.ts";
+import type { StoreWriter } from "../ports/store.ts";
+
+export async function relatedHolder(tx: StoreWriter, holder: ClaimHolder, nowMs: number): Promise<Related> {
+  const task = holder.mine ? await tx.task(holder.handle.taskId) : null;
+  return task === null ? { mine: false, sinceMs: holder.sinceMs } : relatedOf(task, nowMs);
+}
+
+export function relatedOf(task: Task, nowMs: number): Related {
+  const { handle, spec, createdAtMs } = task;
+  return { ...handle, mine: true, status: statusOf(task), title: spec.title, ageMs: nowMs - createdAtMs };
+}
