@@ -98,7 +98,11 @@ export function createContinue(world: ContinueWorld) {
     const events = decision.kind === "accepted" ? decision.events : [];
     if (events.length === 0) return presenter.answer(now, caller, { created: "none", movedOn: true, clientRequestId });
     const starts = events.some((event) => event.kind === "RunQueued" && event.message.name === name);
-    return world.waitForOne(now, caller, hold, { created: "new", sent: starts ? "started" : "queued", clientRequestId });
+    return world.waitForOne(now, caller, hold, {
+      created: "new",
+      sent: starts ? "started" : "queued",
+      clientRequestId,
+    });
   }
 
   /** A settled writer gave its directory back; it needs it again before it goes on. */

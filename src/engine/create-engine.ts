@@ -6,6 +6,7 @@
  */
 
 import type { Caller } from "../core/caller.ts";
+import type { TaskView } from "../core/describe.ts";
 import type { TaskId } from "../core/ids.ts";
 import { isUnfinished } from "../core/plan.ts";
 import type { NextStep } from "../core/next-step.ts";
@@ -130,8 +131,12 @@ export function createEngine(world: EngineWorld): RunningEngine {
     return position === null ? null : { position, reason: "slots" };
   }
 
-  /** Every verb answers, also while stopping and whatever breaks. */
-  async function answering(caller: Caller, starts: boolean, work: () => Promise<Answer>): Promise<Answer> {
+  /** Every verb answers, also while stopping and whatever breaks. `asked`: the id of the task that it is about. */
+  async function answering(
+    caller: Caller,
+    { starts = false, asked = null }: { readonly starts?: boolean; readonly asked?: string | null },
+    work: () => Promise<Answer>,
+  ): Promise<Answer> {
     if (stopping && starts) {
       const next: NextStep = { kind: "repeat_same_call" };
       return presenter.refusal({ kind: "rejection", code: "stopping", next, detail: {} }, caller, { created: "none" });
@@ -141,18 +146,33 @@ export function createEngine(world: EngineWorld): RunningEngine {
     } catch (error) {
       const rejection = rejectionOf(error);
       log.error("call_failed", { code: rejection.code, error: String(error) });
-      return presenter.refusal(rejection, caller, starts ? { created: "none" } : {});
+      const about = asked === null ? null : await viewOf(asked, caller);
+      return presenter.refusal(rejection, caller, { about, ...(starts ? { created: "none" } : {}) });
     }
   }
 
+  /** What can still be said of a task when a call about it has failed. */
+  async function viewOf(asked: string, caller: Caller): Promise<TaskView | null> {
+    const task = await lookup.find(asked, caller).catch(() => null);
+    return task === null ? null : presenter.view(task);
+  }
+
   return {
-    delegate: (call, caller, hold) => answering(caller, true, () => delegate(call, caller, hold)),
-    continue: (call, caller, hold) => answering(caller, true, () => continueTask(call, caller, hold)),
-    wait: (request, caller, hold) => answering(caller, false, () => waits.wait(request, caller, hold)),
-    status: (request, caller) => answering(caller, false, () => reads.status(request, caller)),
-    list: (request, caller) => answering(caller, false, () => reads.list(request, caller)),
-    cancel: (request, caller) => answering(caller, false, () => cancels.cancel(request, caller)),
-    acknowledge: (request, caller) => answering(caller, false, () => cancels.acknowledge(request, caller)),
+    delegate: (call, caller, hold) => answering(caller, { starts: true }, () => delegate(call, caller, hold)),
+    continue(call, caller, hold) {
+      const { taskId } = call.sent;
+      const asked = typeof taskId === "string" ? taskId : null;
+      return answering(caller, { starts: true, asked }, () => continueTask(call, caller, hold));
+    },
+    wait(request, caller, hold) {
+      const asked = request.taskIds?.length === 1 ? (request.taskIds[0] ?? null) : null;
+      return answering(caller, { asked }, () => waits.wait(request, caller, hold));
+    },
+    status: (request, caller) => answering(caller, { asked: request.taskId }, () => reads.status(request, caller)),
+    list: (request, caller) => answering(caller, {}, () => reads.list(request, caller)),
+    cancel: (request, caller) => answering(caller, { asked: request.taskId }, () => cancels.cancel(request, caller)),
+    acknowledge: (request, caller) =>
+      answering(caller, { asked: request.taskId }, () => cancels.acknowledge(request, caller)),
     get waiting() {
       return hub.size;
     },

@@ -6,6 +6,7 @@
  */
 
 import type { Command } from "../core/command.ts";
+import { decide } from "../core/decide.ts";
 import type { TaskId } from "../core/ids.ts";
 import { type Intent, REAP_AGAIN_MS } from "../core/plan.ts";
 import type { Attempt, Task } from "../core/task.ts";
@@ -57,6 +58,9 @@ export function createPerformer(world: PerformerWorld): Performer {
     const executed = await executor.execute(taskId, command, {
       guard: async (tx, current) => {
         if (current.spec.access !== "write" || (await tx.hasClaim(taskId))) return null;
+        // A claim is taken only together with the start: a task that has ended meanwhile would never give it back.
+        const decision = decide(current, command, world.clock.wallMs());
+        if (decision.kind !== "accepted") return decision;
         blocked = (await tx.claimHolder(current.spec.cwd, current.origin.caller)) !== null;
         if (blocked) return { kind: "ignored", why: "not_startable" };
         const { caller } = current.origin;

@@ -2,8 +2,8 @@
  * `/api`: the tools for people (command line, page). The same calls and the same answers as by MCP.
  *
  * Statuses: 200 for answers and refusals, 400 for arguments that do not fit, 403, 404 for unknown ids, 409 for an id
- * prefix that names several tasks, 503 while stopping or without storage.
- * Invariant: nothing is decided here; every route is one call of a tool or of the engine.
+ * prefix that names several tasks, 503 while stopping or without storage. The prefix needs at least one character of its own.
+ * Invariant: nothing is decided here; every route is one call of a tool or of the engine, under the same scopes.
  */
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from "fastify";
@@ -11,7 +11,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../core/caller.ts";
 import { parseId } from "../core/ids.ts";
 import type { Answer, Engine } from "../ports/engine.ts";
-import { callerOf } from "./auth.ts";
+import { callerOf, hasScope } from "./auth.ts";
 
 export type AnswerBody = Readonly<Record<string, unknown>>;
 
@@ -37,7 +37,7 @@ export function createTaskRoutes({ engine, callTool, render }: TaskRouteOptions)
     request: FastifyRequest,
     reply: FastifyReply,
   ): Promise<FastifyReply> => {
-    const call = { caller: callerOf(request), signal: goneSignal(request), waitMaxMs: waitOf(args) };
+    const call = { caller: callerOf(request), signal: goneSignal(reply), waitMaxMs: waitOf(args) };
     return answer(reply, await callTool(name, args, call));
   };
 
@@ -48,9 +48,10 @@ export function createTaskRoutes({ engine, callTool, render }: TaskRouteOptions)
     then: (taskId: string) => Promise<FastifyReply>,
   ): Promise<FastifyReply> {
     const { id } = request.params;
-    if (parseId(id).kind !== "foreign") return then(id);
+    const idPrefix = parseId(id).kind === "foreign" ? prefixOf(id) : null;
+    if (idPrefix === null) return then(id);
     const caller = callerOf(request);
-    const matches = await engine.list({ ...EVERYTHING, idPrefix: prefixOf(id), limit: MATCHES_SHOWN }, caller);
+    const matches = await engine.list({ ...EVERYTHING, idPrefix, limit: MATCHES_SHOWN }, caller);
     if (matches.kind !== "list" || matches.views.length === 0) return then(id);
     const [only, ...others] = matches.views;
     if (only !== undefined && others.length === 0) return then(only.handle.taskId);
@@ -76,17 +77,18 @@ export function createTaskRoutes({ engine, callTool, render }: TaskRouteOptions)
     );
     app.post<{ Params: { id: string } }>("/api/tasks/:id/cancel", async (request, reply) =>
       withTask(request, reply, async (taskId) => {
-        const body = fields(request.body);
-        if (body["abandon"] !== true) return run("task_cancel", { ...body, taskId }, request, reply);
-        return answer(reply, render(await abandon(taskId, body, callerOf(request)), "task_cancel", callerOf(request)));
+        const { abandon, ...body } = fields(request.body);
+        const caller = callerOf(request);
+        // Without the scope the tool says so; only a person gets past the engine's own look at who asks.
+        if (abandon !== true || !hasScope(caller, "delegate")) {
+          const args = typeof abandon === "boolean" || abandon === undefined ? body : { ...body, abandon };
+          return run("task_cancel", { ...args, taskId }, request, reply);
+        }
+        const abandoned = await engine.cancel({ taskId, reason: null, abandon }, caller);
+        return answer(reply, render(abandoned, "task_cancel", caller));
       }),
     );
   };
-
-  async function abandon(taskId: string, body: AnswerBody, caller: Caller): Promise<Answer> {
-    const reason = typeof body["reason"] === "string" ? body["reason"] : null;
-    return engine.cancel({ taskId, reason, abandon: true }, caller);
-  }
 }
 
 const EVERYTHING = {
@@ -114,26 +116,31 @@ function answer(reply: FastifyReply, body: AnswerBody): FastifyReply {
   return reply.code(STATUS_OF_CODE[String(error["code"] ?? "")] ?? 200).send(body);
 }
 
-/** Ids are upper-case but for their prefix; people type as they like. */
-function prefixOf(text: string): string {
-  return `dt_${text.replace(/^dt_/i, "").toUpperCase()}`;
+/** Ids are upper-case but for their prefix; people type as they like. Null if it is nothing that an id could begin with. */
+function prefixOf(text: string): string | null {
+  const rest = text.replace(/^dt_/i, "").toUpperCase();
+  return /^[0-9A-Z]{1,26}$/.test(rest) ? `dt_${rest}` : null;
 }
 
+/** `?open=1` is what people and forms write; everything else is left for the tool to judge. */
 function listArguments(query: Record<string, string>): AnswerBody {
-  const { open, unread, ...others } = query;
-  return { ...others, open: open === "1" || open === "true", unread: unread === "1" || unread === "true" };
+  const flags = Object.entries(query).map(([name, value]) => [name, FLAGS[value] ?? value] as const);
+  return { ...query, ...Object.fromEntries(flags.filter(([name]) => name === "open" || name === "unread")) };
 }
+
+const FLAGS: Readonly<Record<string, boolean>> = { "1": true, "0": false, "": true };
 
 function waitOf(args: unknown): number {
   const { waitMs, timeoutMs } = fields(args);
-  const asked = waitMs ?? timeoutMs;
-  return Math.min(typeof asked === "number" && asked >= 0 ? asked : WAIT_DEFAULT_MS, WAIT_MAX_MS);
+  const asked = waitMs ?? timeoutMs ?? WAIT_DEFAULT_MS;
+  const ms = typeof asked === "string" && asked.trim() !== "" ? Number(asked) : asked;
+  return typeof ms === "number" && ms >= 0 ? Math.min(ms, WAIT_MAX_MS) : WAIT_DEFAULT_MS;
 }
 
-/** Aborts when the client has gone, so that a held wait is freed at once. */
-function goneSignal(request: FastifyRequest): AbortSignal {
+/** Aborts when the client has gone, so that a held wait is freed at once; a connection outlives its answers. */
+function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  request.raw.socket.once("close", () => gone.abort());
+  reply.raw.once("close", () => gone.abort());
   return gone.signal;
 }
 

@@ -78,8 +78,8 @@ export function createDaemons(world: {
         const waitMs = calm
           ? 200
           : random.weighted([
-              [6, random.int(100, 3_000)],
-              [1, random.int(3_000, 90_000)],
+              [8, random.int(100, 1_500)],
+              [1, random.int(2_000, 60_000)],
             ]);
         await sleep(clock, waitMs);
       }

@@ -243,27 +243,49 @@ const wakes: Rule = {
   begin: (tell) => {
     const due = new Map<number, number>();
     const excused = new Set<number>();
+    const begun = new Map<number, ReadonlyMap<TaskId, number>>();
+    /** What happened at the moment that is over now: a commit of several events is one change. */
+    let moment = { runMs: -1, undisturbedMs: 0, changed: false, answered: false };
+
+    function judge(scene: Scene): void {
+      for (const call of scene.openCalls.values()) {
+        if (due.has(call.id) || excused.has(call.id)) continue;
+        if (!hasNewsFor(call, scene, begun.get(call.id) ?? null)) continue;
+        // An answer to a question reaches the store beside the engine, which has no verb for it yet.
+        if (moment.answered) excused.add(call.id);
+        else due.set(call.id, moment.undisturbedMs);
+      }
+    }
+
     return (entry, scene) => {
       const { answerWithinMs } = scene.header;
       if (answerWithinMs === null) return;
+      const { runMs, undisturbedMs } = scene;
+      if (runMs > moment.runMs) {
+        if (moment.changed && entry.kind !== "event") judge(scene);
+        if (entry.kind !== "event") moment = { runMs, undisturbedMs, changed: false, answered: false };
+      }
       if (entry.kind === "event" || entry.kind === "call") {
-        for (const call of scene.openCalls.values()) {
-          if (due.has(call.id) || excused.has(call.id) || !hasNewsFor(call, scene)) continue;
-          // An answer to a question reaches the store beside the engine, which has no verb for it yet.
-          if (entry.kind === "event" && entry.event.kind === "InputAnswered") excused.add(call.id);
-          else due.set(call.id, scene.undisturbedMs);
-        }
+        const answered = entry.kind === "event" && entry.event.kind === "InputAnswered";
+        moment = { runMs, undisturbedMs, changed: true, answered: moment.answered || answered };
+      }
+      for (const call of scene.openCalls.values()) {
+        if (begun.has(call.id) || undisturbedMs - call.sinceUndisturbedMs < BEGUN_MS) continue;
+        begun.set(call.id, new Map([...scene.tasks].map(([taskId, task]) => [taskId, task.news])));
       }
       for (const [id, sinceMs] of due) {
         const call = scene.openCalls.get(id);
-        if (call !== undefined && scene.undisturbedMs - sinceMs <= answerWithinMs) continue;
+        if (call !== undefined && undisturbedMs - sinceMs <= answerWithinMs) continue;
         due.delete(id);
-        if (call !== undefined) tell(`call ${id}: has had news for ${scene.undisturbedMs - sinceMs} ms`);
+        if (call !== undefined) tell(`call ${id}: has had news for ${undisturbedMs - sinceMs} ms`);
       }
       if (entry.kind === "answer" || entry.kind === "unanswered") due.delete(entry.id);
     };
   },
 };
+
+/** After this a call that was sent has begun to be held. */
+const BEGUN_MS = 500;
 
 type Told = { readonly version: number; readonly atMs: number; readonly status: Status; readonly phase: string };
 
@@ -407,16 +429,22 @@ function taskIdsOf(call: EntryOf<"call">, scene: Scene): readonly TaskId[] {
   });
 }
 
-/** Whether this wait has something to tell. Waits without ids are not judged: which tasks they hold is not told. */
-function hasNewsFor(call: OpenCall, scene: Scene): boolean {
+/**
+ * Whether this wait has something to tell. `begun`: news counters when it began to be held, for tasks of which `after` does
+ * not speak. Waits without ids are not judged: which tasks they hold is not told.
+ */
+function hasNewsFor(call: OpenCall, scene: Scene, begun: ReadonlyMap<TaskId, number> | null): boolean {
   if (call.tool !== "task_wait" || call.waitMs === 0 || call.about === null) return false;
   const tasks = taskIdsOf(call, scene).flatMap((taskId) => scene.tasks.get(taskId) ?? []);
   const own = tasks.filter((task) => task.origin.caller === call.caller);
   if (own.length === 0) return false;
   const after = call.after === null ? null : readAfter(call.after);
-  const isToldOf = (task: Task): boolean => isNews(task, toldOf(after, task.handle.taskId)?.news ?? null);
-  if (call.until === "all") return own.every((task) => task.state.kind === "settled") && own.some(isToldOf);
-  return own.some(isToldOf);
+  const tells = (task: Task): boolean => {
+    const { taskId } = task.handle;
+    return isNews(task, toldOf(after, taskId)?.news ?? begun?.get(taskId) ?? null);
+  };
+  if (call.until === "all") return own.every((task) => task.state.kind === "settled") && own.some(tells);
+  return own.some(tells);
 }
 
 function unreadOf(scene: Scene, caller: string): readonly Task[] {
