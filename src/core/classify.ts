@@ -31,6 +31,8 @@ type Row = {
 };
 
 const EDGE_PAGE = /<!doctype html|<html|attention required!|cloudflare|cf-ray|blocked by a gateway or proxy/i;
+/** The machine is short of something, or there was no guard to start the program: nothing ran. */
+const PASSING_SPAWN_CODES = new Set(["EAGAIN", "ENOMEM", "EMFILE", "ENFILE", "GUARD_GONE"]);
 const PASSING_STATUS = new Set([408, 425, 429, 500, 502, 503, 504, 529]);
 const AUTH_KINDS = new Set([
   "authentication_failed",
@@ -45,7 +47,7 @@ const PASSING_KINDS = new Set(["rate_limit", "overloaded", "overloaded_error", "
 const UNKNOWN: Row = { when: () => true, class: "unknown", nature: "unknown" };
 
 const TABLE: readonly Row[] = [
-  { when: (e) => e.spawnCode === "EAGAIN" || e.spawnCode === "ENOMEM", class: "spawn_error", nature: "passing" },
+  { when: (e) => PASSING_SPAWN_CODES.has(e.spawnCode ?? ""), class: "spawn_error", nature: "passing" },
   { when: (e) => e.spawnCode === "WORKSPACE", class: "workspace_missing", nature: "definitive" },
   { when: (e) => e.spawnCode !== undefined, class: "spawn_error", nature: "definitive" },
   { when: (e) => e.rerun === true, class: "exit_error", nature: "passing" },

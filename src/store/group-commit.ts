@@ -43,6 +43,11 @@ export type GroupCommitParts = {
   readonly faults: Faults | null;
 };
 
+/** `nothing_to_commit`: the only work failed by its own doing, which says nothing about the storage. */
+type CommitEnd =
+  | { readonly kind: "committed" | "nothing_to_commit" }
+  | { readonly kind: "trouble"; readonly trouble: StorageTrouble };
+
 type Work = {
   /** Runs the work and keeps how it ended. True if it succeeded. Never rejects. */
   run(tx: StoreWriter): Promise<boolean>;
@@ -67,24 +72,25 @@ export function createGroupCommit(parts: GroupCommitParts): GroupCommit {
 
   const drain = async (): Promise<void> => {
     const works = waiting.splice(0, WORKS_PER_COMMIT_MAX);
-    const trouble = await commitTogether(parts, works, isHealthy);
-    note(trouble);
+    const end = await commitTogether(parts, works, isHealthy);
+    note(end);
     for (const work of works) {
-      if (trouble === null) work.settle();
-      else work.fail(trouble);
+      if (end.kind === "trouble") work.fail(end.trouble);
+      else work.settle();
     }
     running = false;
     if (waiting.length > 0) schedule();
     else onIdle?.();
   };
 
-  const note = (trouble: StorageTrouble | null): void => {
-    if (trouble !== null) {
-      parts.log.error("commit_failed", { storageCode: trouble.storageCode, detail: trouble.message });
-    } else if (!isHealthy) {
+  const note = (end: CommitEnd): void => {
+    if (end.kind === "trouble") {
+      isHealthy = false;
+      parts.log.error("commit_failed", { storageCode: end.trouble.storageCode, detail: end.trouble.message });
+    } else if (end.kind === "committed" && !isHealthy) {
+      isHealthy = true;
       parts.log.warn("storage_recovered");
     }
-    isHealthy = trouble === null;
   };
 
   return {
@@ -131,12 +137,8 @@ function createWork<T>(
   };
 }
 
-/** Null if the commit stands, else why it does not. Never rejects. */
-async function commitTogether(
-  parts: GroupCommitParts,
-  works: readonly Work[],
-  isHealthy: boolean,
-): Promise<StorageTrouble | null> {
+/** Never rejects. */
+async function commitTogether(parts: GroupCommitParts, works: readonly Work[], isHealthy: boolean): Promise<CommitEnd> {
   let trx: ControlledTransaction<Schema> | null = null;
   try {
     trx = await parts.db.startTransaction().execute();
@@ -146,10 +148,10 @@ async function commitTogether(
     await (changed ? trx.commit() : trx.rollback()).execute();
     trx = null;
     await parts.faults?.at("after_commit");
-    return null;
+    return { kind: changed ? "committed" : "nothing_to_commit" };
   } catch (error) {
     if (trx !== null) await rollBack(trx, parts.log);
-    return troubleFrom(error, parts);
+    return { kind: "trouble", trouble: troubleFrom(error, parts) };
   }
 }
 

@@ -258,6 +258,8 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
       await expect(failed).rejects.toMatchObject({ storageCode: "commit_failed" });
       expect(store.healthy()).toBe(false);
       expect(await store.task(sampleTaskId(1))).toBeNull();
+      await expect(store.write(refuseWith("its own doing"))).rejects.toThrow("its own doing");
+      expect(store.healthy()).toBe(false);
       await put(sampleAccepted(1));
       expect(store.healthy()).toBe(true);
       expect((await store.events(sampleTaskId(1), 0, 10)).map((row) => row.number)).toEqual([1, 2]);

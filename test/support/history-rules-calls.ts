@@ -249,7 +249,7 @@ const wakes: Rule = {
 
     function judge(scene: Scene): void {
       for (const call of scene.openCalls.values()) {
-        if (due.has(call.id) || excused.has(call.id)) continue;
+        if (due.has(call.id) || excused.has(call.id) || call.sinceUndisturbedMs > moment.undisturbedMs) continue;
         if (!hasNewsFor(call, scene, begun.get(call.id) ?? null)) continue;
         // An answer to a question reaches the store beside the engine, which has no verb for it yet.
         if (moment.answered) excused.add(call.id);

@@ -101,12 +101,13 @@ const patience: Rule = {
       one.open = null;
       if (event.kind === "RunQueued") one.sinceMs = null;
       if (event.kind === "AttemptStarted") one.attemptSinceMs = runMs;
-      if (event.kind !== "AttemptFailed" || event.fault.nature !== "passing") return;
+      if (event.kind !== "AttemptFailed" || event.fault.nature === "definitive") return;
       const { before } = scene;
       if (before === null || before.state.kind !== "running") return;
       const { policy } = before.spec;
       const healthy = runMs - one.attemptSinceMs > policy.backoffMaxMs && before.state.attempt.steps > 0;
       one.sinceMs = healthy ? runMs : (one.sinceMs ?? runMs);
+      if (event.fault.nature === "unknown") return;
       const { class: failure, retryAfterMs } = event.fault;
       const endless = failure === "quota" && (retryAfterMs === null || retryAfterMs > policy.pauseMaxMs);
       const leftMs = policy.patienceMs - (runMs - one.sinceMs);

@@ -276,13 +276,19 @@ function createFakeChildren(): FakeChildren {
   };
 }
 
+type ReadName = "task" | "tasks" | "text" | "pending" | "receipt";
+
 export type StoreTrouble = {
   /** From now on writes fail; reads too if `reads`. */
   begin(code?: StorageCode, what?: { readonly reads: boolean }): void;
   end(): void;
   /** Makes the next `count` calls of this read fail. */
-  failReads(name: "task" | "tasks" | "text" | "pending" | "receipt", count: number): void;
+  failReads(name: ReadName, count: number): void;
+  /** Holds the answer of the next call of this read back, as it was read: `arrived` resolves when it was. */
+  holdAnswer(name: ReadName): { readonly arrived: Promise<void>; release(): void };
   check(what: string): void;
+  /** Waits where a test holds the answer of this read. */
+  answered(what: string): Promise<void>;
   readonly healthy: boolean;
   wrote(): void;
 };
@@ -292,6 +298,7 @@ function createStoreTrouble(): StoreTrouble {
   let reads: StorageCode | null = null;
   let healthy = true;
   const failing = new Map<string, number>();
+  const held = new Map<string, { readonly arrived: () => void; readonly released: Promise<void> }>();
   return {
     begin(code = "disk_full", what = { reads: false }) {
       writes = code;
@@ -303,6 +310,18 @@ function createStoreTrouble(): StoreTrouble {
       failing.clear();
     },
     failReads: (name, count) => void failing.set(name, count),
+    holdAnswer(name) {
+      const arrival = Promise.withResolvers<void>();
+      const release = Promise.withResolvers<void>();
+      held.set(name, { arrived: arrival.resolve, released: release.promise });
+      return { arrived: arrival.promise, release: release.resolve };
+    },
+    async answered(what) {
+      const hold = held.get(what);
+      held.delete(what);
+      hold?.arrived();
+      await hold?.released;
+    },
     check(what) {
       const left = failing.get(what) ?? 0;
       if (left > 0) failing.set(what, left - 1);
@@ -325,7 +344,9 @@ function troubled(store: MemoryStore, trouble: StoreTrouble): Store {
   const read = <Args extends readonly unknown[], Result>(name: string, query: (...args: Args) => Promise<Result>) => {
     return async (...args: Args): Promise<Result> => {
       trouble.check(name);
-      return query(...args);
+      const result = await query(...args);
+      await trouble.answered(name);
+      return result;
     };
   };
   return {
