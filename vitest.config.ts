@@ -28,6 +28,7 @@ export default defineConfig({
         test: {
           name: "slow",
           include: SLOW,
+          globalSetup: ["test/support/build-first.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 1,

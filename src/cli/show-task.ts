@@ -95,10 +95,10 @@ function pairsOf(task: Item): Pairs {
     ["directory", workspace?.cwd],
     ["access", workspace?.access],
     ["branch", workspace?.branch],
-    ...troublePairs(task),
     ["question", question?.questionId],
     ["options", question?.optionIds?.join(", ")],
     ["settlement", task.settlement],
+    ...troublePairs(task),
   ];
 }
 

@@ -68,7 +68,13 @@ export function createEngine(world: EngineWorld): RunningEngine {
   const courier = createCourier(store);
   const live = createLiveTasks();
   const recorded = createExecutor(world, changed);
-  const sleeps = createMachineSleep({ store, clock, log, executor: recorded });
+  const sleeps = createMachineSleep({
+    store,
+    clock,
+    log,
+    executor: recorded,
+    holds: (taskId, epoch) => runner.holds(taskId, epoch),
+  });
   const executor = createAwakeExecutor(recorded, sleeps);
   const runner = createAttemptRunner({ ...world, executor, onEnded, onUnwritten: hub.wake });
   const performer = createPerformer({ ...world, executor, runner });

@@ -131,13 +131,14 @@ export function createDelegate(world: DelegateWorld) {
       const receipt = await tx.receipt(key);
       if (receipt !== null) return { kind: "receipt", receipt };
       const command = await commandOf(tx, handle, prepared, key, caller);
-      const decision = decide(null, command, world.clock.wallMs());
+      const atMs = world.clock.wallMs();
+      const decision = decide(null, command, atMs);
       const { claimHolder } = command.circumstances;
       if (decision.kind === "rejection")
         return { kind: "refused", rejection: await named(world, tx, decision, claimHolder) };
       if (decision.kind === "ignored") throw new Error("invariant broken: a delegation is accepted or refused");
       const texts = [{ name: command.message.name, body: prepared.request.task }];
-      const task = await world.executor.append(tx, null, decision.events, texts);
+      const task = await world.executor.append(tx, null, { events: decision.events, atMs }, texts);
       await tx.putReceipt(receipts.make(key, call, handle));
       return { kind: "accepted", task, isBlocked: claimHolder !== null };
     });

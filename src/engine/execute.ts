@@ -22,10 +22,12 @@ export type Executor = {
   /** Executes one command. `decision` is `ignored` where there was nothing to do. */
   execute(taskId: TaskId, command: Command, extras?: Extras): Promise<Executed>;
   /** For transactions that hold more than one command: writes an accepted decision. */
-  append(tx: StoreWriter, before: Task | null, events: readonly TaskEventBody[], texts: readonly Text[]): Promise<Task>;
+  append(tx: StoreWriter, before: Task | null, happened: Happened, texts: readonly Text[]): Promise<Task>;
   /** Tells the listeners of a committed change. */
   announce(before: Task | null, after: Task): void;
 };
+
+export type Happened = { readonly events: readonly TaskEventBody[]; readonly atMs: number };
 
 export type Text = { readonly name: string; readonly body: string };
 
@@ -47,10 +49,9 @@ export function createExecutor(world: { store: Store; clock: Clock; faults: Faul
   async function append(
     tx: StoreWriter,
     before: Task | null,
-    events: readonly TaskEventBody[],
+    { events, atMs }: Happened,
     texts: readonly Text[],
   ): Promise<Task> {
-    const atMs = clock.wallMs();
     const task = foldAll(before, events, atMs);
     assert(task !== null, "an accepted command makes a task");
     const expectedVersion = before?.version ?? 0;
@@ -69,14 +70,17 @@ export function createExecutor(world: { store: Store; clock: Clock; faults: Faul
     append,
     announce: listener,
     async execute(taskId, command, extras = {}) {
+      // Taken before the wait for the store: wall time may jump while the machine sleeps in between (contract §13).
+      const atMs = clock.wallMs();
       await faults.at("before_commit");
       const { before, ...executed } = await store.write(async (tx) => {
         const task = await tx.task(taskId);
         const guarded = task === null ? null : ((await extras.guard?.(tx, task)) ?? null);
-        const decision = guarded ?? decide(task, command, clock.wallMs());
+        const decision = guarded ?? decide(task, command, atMs);
         if (decision.kind !== "accepted" || decision.events.length === 0) return { before: task, decision, task };
         if (extras.receipt !== undefined) await tx.putReceipt(extras.receipt);
-        return { before: task, decision, task: await append(tx, task, decision.events, extras.texts ?? []) };
+        const happened = { events: decision.events, atMs };
+        return { before: task, decision, task: await append(tx, task, happened, extras.texts ?? []) };
       });
       await faults.at("after_commit");
       if (executed.task !== null && executed.task !== before) listener(before, executed.task);

@@ -6,6 +6,7 @@
  * Invariant: a sleep that could not be recorded is not forgotten; it is tried again with the next command.
  */
 
+import { attemptOf } from "../core/evolve.ts";
 import type { TaskId } from "../core/ids.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
@@ -27,6 +28,8 @@ export function createMachineSleep(world: {
   readonly clock: Clock;
   readonly log: Log;
   readonly executor: Executor;
+  /** True if this daemon runs the attempt. */
+  readonly holds: (taskId: TaskId, epoch: number) => boolean;
 }): MachineSleep {
   const { store, clock, log, executor } = world;
   /** Slept, and not yet told to the tasks. */
@@ -46,9 +49,16 @@ export function createMachineSleep(world: {
       sleptMs = 0;
     }
     for (const [taskId, gapMs] of owed) {
+      // An attempt that nobody runs gets no fresh period: it is about to be called lost, and ran until its last sign of life.
+      if (await isOrphaned(taskId)) continue;
       await executor.execute(taskId, { kind: "ForgiveSleep", gapMs });
       owed.delete(taskId);
     }
+  }
+
+  async function isOrphaned(taskId: TaskId): Promise<boolean> {
+    const task = await store.task(taskId);
+    return task !== null && attemptOf(task.state) !== null && !world.holds(taskId, task.epoch);
   }
 
   return {

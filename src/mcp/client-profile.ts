@@ -1,5 +1,6 @@
 /**
- * What is known about each MCP client: how long it bears a held call and which protocol era it is offered.
+ * What is known about each MCP client: how long it bears a held call, how it comes back after a broken stream, and which
+ * protocol era it is offered.
  *
  * The numbers are measured limits with the margin already taken off (contract §7), so nothing multiplies them again.
  *
@@ -19,8 +20,14 @@ export type ClientProfile = {
   readonly sliceMs: number;
   /** Longest slice in ms if moreover the client sent a progress token: some clients restart their timer with progress. */
   readonly sliceWithProgressMs: number;
+  /** How soon it is told to come back after a broken stream. All its tries together should outlast a restart. */
+  readonly retryMs: number;
 };
 
+/** Clients built on the SDK try twice, so they bridge a restart of just under twice this time. */
+const RETRY_MS = 3_000;
+/** For a client that tries once and then takes the server for gone. */
+const ONLY_RETRY_MS = 6_000;
 const UNKNOWN_MS = 25_000;
 /** Clients whose limit for one tool call is 60 s and cannot be moved by the server. */
 const MINUTE_CLIENT_MS = 45_000;
@@ -30,7 +37,7 @@ const UNKNOWN: ClientProfile = fixed(UNKNOWN_MS);
 
 const PROFILES: ReadonlyMap<string, ClientProfile> = new Map([
   // Resumes a broken wait on the legacy leg; the modern era has nothing to resume with.
-  ["claude-code", { ...fixed(100_000), era: "legacy" }],
+  ["claude-code", { ...fixed(100_000), era: "legacy", retryMs: ONLY_RETRY_MS }],
   ["cursor", fixed(MINUTE_CLIENT_MS)],
   ["zed", fixed(MINUTE_CLIENT_MS)],
   ["cline", fixed(MINUTE_CLIENT_MS)],
@@ -53,12 +60,12 @@ export function clientProfileOf(client: ClientInfo | null): ClientProfile {
 }
 
 function fixed(sliceMs: number): ClientProfile {
-  return { era: "modern", sliceMs, sliceWithProgressMs: sliceMs };
+  return { era: "modern", sliceMs, sliceWithProgressMs: sliceMs, retryMs: RETRY_MS };
 }
 
 /** Clients whose 60 s timer is restarted by progress, or that have ten minutes but only while bytes flow. */
 function extended(): ClientProfile {
-  return { era: "modern", sliceMs: MINUTE_CLIENT_MS, sliceWithProgressMs: LONG_MS };
+  return { ...fixed(MINUTE_CLIENT_MS), sliceWithProgressMs: LONG_MS };
 }
 
 function isAtLeast(version: string, major: number, minor: number): boolean {

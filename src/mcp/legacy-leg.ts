@@ -40,7 +40,7 @@ import type { HeldCall, ResumeIds } from "./resume-id.ts";
 import { answerOnce, type ServerFactory } from "./server.ts";
 import { clientInfoOf, type SessionIds } from "./session-id.ts";
 import { type EventStream, openEventStream } from "./stream.ts";
-import type { Tool } from "./tool.ts";
+import type { ClientInfo, Tool } from "./tool.ts";
 import type { ToolTable } from "./tool-table.ts";
 
 export type LegacyLegOptions = {
@@ -51,7 +51,8 @@ export type LegacyLegOptions = {
   readonly openCalls: OpenCalls;
   readonly heartbeat: Heartbeat;
   readonly slices: SliceSettings;
-  readonly retryMs: number;
+  /** How soon this client should try again after a broken stream. */
+  readonly retryMsOf: (client: ClientInfo | null) => number;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -69,7 +70,7 @@ type RunningHold = HeldCall & { readonly remainingMs: number; readonly resumed: 
 const BATCH_MAX = 100;
 
 export function createLegacyLeg(options: LegacyLegOptions): LegacyLeg {
-  const { tools, servers, sessionIds, resumeIds, openCalls, heartbeat, slices, retryMs, clock, log } = options;
+  const { tools, servers, sessionIds, resumeIds, openCalls, heartbeat, slices, retryMsOf, clock, log } = options;
 
   return {
     async post(body, version, exchange, reply) {
@@ -137,7 +138,7 @@ export function createLegacyLeg(options: LegacyLegOptions): LegacyLeg {
     const { args, resumed, remainingMs: sliceMaxMs } = held;
     const id = resumeIds.mint(held);
     reply.hijack();
-    const events = openEventStream(reply.raw, id === null ? null : { id, retryMs });
+    const events = openEventStream(reply.raw, id === null ? null : { id, retryMs: retryMsOf(exchange.client) });
     const open = openCalls.open(exchange.owner, held.requestId);
     reply.raw.once("close", () => open.end("closed"));
     const progress = progressOn(events, held);

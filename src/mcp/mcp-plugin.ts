@@ -14,7 +14,7 @@ import type { Caller } from "../core/caller.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
 import type { SliceSettings } from "./call.ts";
-import type { Era } from "./client-profile.ts";
+import { clientProfileOf, type Era } from "./client-profile.ts";
 import { eraOf } from "./era.ts";
 import { exchangeOf } from "./exchange.ts";
 import { createHeartbeat } from "./heartbeat.ts";
@@ -44,7 +44,7 @@ export type McpPluginOptions = {
   readonly eraOverride?: (client: ClientInfo | null) => Era | null;
   /** Silence on an open stream never lasts longer than this. */
   readonly heartbeatMs?: number;
-  /** How soon a client should try again after a broken stream. */
+  /** How soon every client should try again after a broken stream; default: what its profile says. */
   readonly retryMs?: number;
 };
 
@@ -61,8 +61,6 @@ export type McpSurface = {
 
 /** Under the idle limit of every client and proxy that was measured. */
 const HEARTBEAT_MS = 10_000;
-/** Two tries of this length, which is what most clients make, outlast a restart of the daemon. */
-const RETRY_MS = 3_000;
 const SHUTDOWN_MAX_MS = 3_000;
 const NO_SETTINGS: SliceSettings = { overrideMs: () => null, learnedMs: () => null };
 
@@ -78,8 +76,8 @@ export function createMcpPlugin(options: McpPluginOptions): McpSurface {
   const slices = options.slices ?? NO_SETTINGS;
   const eraOverride = options.eraOverride ?? (() => null);
   const shared = { tools, servers, openCalls, heartbeat, slices, clock, log };
-  const retryMs = options.retryMs ?? RETRY_MS;
-  const legacy = createLegacyLeg({ ...shared, sessionIds, resumeIds, retryMs });
+  const retryMsOf = (client: ClientInfo | null): number => options.retryMs ?? clientProfileOf(client).retryMs;
+  const legacy = createLegacyLeg({ ...shared, sessionIds, resumeIds, retryMsOf });
   const modern = createModernLeg({ ...shared, heartbeatMs, eraOverride });
 
   async function post(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {

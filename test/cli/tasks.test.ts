@@ -134,8 +134,8 @@ agent       mine
 created     2026-01-01T00:00:00.000Z
 directory   /srv/shop
 access      read
-cause       quota
 settlement  1
+cause       quota
 stop proof  marker+tree
 --- from the child: check it before you rely on it ---
   finetxt

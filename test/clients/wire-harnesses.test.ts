@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type HarnessName, INSTALL_TEST_MS, installHarness } from "../support/harness/install.ts";
-import { type Harness, makeHarness } from "../support/harness.ts";
+import { type Harness, type HarnessRun, makeHarness } from "../support/harness.ts";
 import { type Models, startModels } from "../support/models.ts";
 import { startTcpFaultProxy } from "../support/tcp-fault-proxy.ts";
 import { startWireServer, TOKEN, type WireServer } from "../support/wire-server.ts";
@@ -18,11 +18,11 @@ const HARNESSES: readonly (readonly [name: HarnessName, clientName: string])[] =
   ["gemini", "gemini-cli-mcp-client"],
 ];
 const FIRST_CALL_MAX_MS = 10_000;
-const RUN_MAX_MS = 90_000;
-const TEST_MAX_MS = 120_000;
+const RUN_MAX_MS = 150_000;
+const TEST_MAX_MS = 180_000;
 /** A client needs this long to read an event that the proxy has passed on; a reset sooner would destroy it unread. */
 const READ_MS = 300;
-/** Longer than one try of a client, shorter than two (`retry: 3000`). */
+/** Longer than one try of a client with `retry: 3000`, shorter than two, and shorter than the one of Claude Code. */
 const DOWN_MS = 4_000;
 
 let models: Models;
@@ -33,6 +33,12 @@ afterAll(() => models[Symbol.asyncDispose]());
 
 function makeClient(name: HarnessName, url: string): Promise<Harness> {
   return makeHarness(name, { models: models.url, mcp: { url, token: TOKEN } });
+}
+
+/** What is waited for, unless the harness ends first: then its output is the failure. */
+async function unlessOver<T>(awaited: Promise<T>, running: Promise<HarnessRun>): Promise<T> {
+  const over = running.then((run) => Promise.reject(new Error(`the harness ended early: ${run.stdout}\n${run.stderr}`)));
+  return Promise.race([awaited, over]);
 }
 
 function calls(server: WireServer, tool: string) {
@@ -68,12 +74,12 @@ describe.each(HARNESSES)("%s", (name, clientName) => {
     const plan = { id: `cut-${name}`, steps: [{ mcp: "hold", args: { name: "cut" } }, { text: "all done" }] };
     const harness = await makeClient(name, proxy.through(server.mcpUrl));
     const running = harness.run(`Do it. ${models.add(plan)}`, { timeoutMs: RUN_MAX_MS });
-    const first = await server.wire.arrived("cut");
+    const first = await unlessOver(server.wire.arrived("cut"), running);
     const connection = await proxy.streamStarted();
     await sleep(READ_MS);
     connection.cut();
     expect(await first.over).toBe("closed");
-    const resumed = await server.wire.arrived("cut");
+    const resumed = await unlessOver(server.wire.arrived("cut"), running);
     expect(resumed.context).toMatchObject({ resumed: true, client: { name: clientName } });
     resumed.release("AFTER-THE-CUT");
     const run = await running;
@@ -91,7 +97,7 @@ describe.each(HARNESSES)("%s", (name, clientName) => {
     const plan = { id: `restart-${name}`, steps: [{ mcp: "hold", args: { name: "r" } }, { text: "all done" }] };
     const harness = await makeClient(name, proxy.through(first.mcpUrl));
     const running = harness.run(`Do it. ${models.add(plan)}`, { timeoutMs: RUN_MAX_MS });
-    await first.wire.arrived("r");
+    await unlessOver(first.wire.arrived("r"), running);
     await proxy.streamStarted();
     await sleep(READ_MS);
     proxy.set({ kind: "refuse" });
@@ -99,7 +105,7 @@ describe.each(HARNESSES)("%s", (name, clientName) => {
     await sleep(DOWN_MS);
     proxy.retarget(second.port);
     proxy.set({ kind: "none" });
-    const resumed = await second.wire.arrived("r");
+    const resumed = await unlessOver(second.wire.arrived("r"), running);
     expect(resumed.context).toMatchObject({ resumed: true, client: { name: clientName } });
     resumed.release("FROM-THE-NEXT-PROCESS");
     const run = await running;

@@ -9,6 +9,7 @@ import { attemptIdOf } from "../../src/core/ids.ts";
 import type { OnLoss, Task } from "../../src/core/task.ts";
 import {
   ADOPT,
+  type Asking,
   aHandle,
   aStop,
   aText,
@@ -142,7 +143,7 @@ describe("a lost child", () => {
   });
 
   it("ends the run only past the number of losses that were allowed, and can be continued (F18)", () => {
-    const allowed = Array.from({ length: 5 }).reduce<Given>((story) => afterLoss(story, lost()), given());
+    const allowed = losses(given(), 5, lost());
     expect(allowed.task.losses).toBe(5);
     const over = allowed.and(START).when(lost()).thenEvents("AttemptLost").and(gone());
     expect(over.task.lastSettlement?.verdict).toMatchObject({ status: "failed", class: "lost", continuable: true });
@@ -158,16 +159,17 @@ describe("a lost child", () => {
   });
 
   it("is not counted where the daemon itself stopped it in order, however often (F20, F35)", () => {
-    const often = Array.from({ length: 20 }).reduce<Given>(
-      (story) => afterLoss(story, lost({ orderly: true })),
-      given(),
-    );
+    const often = losses(given(), 20, lost({ orderly: true }));
     expect(often.task.losses).toBe(0);
     expect(viewOf(often.task, often.nowMs).phase).toBe("recovering");
+    losses(given(), 5, lost())
+      .and(START)
+      .when(lost({ orderly: true }))
+      .thenEvents("AttemptLost", "RetryScheduled");
   });
 
   it("starts a new count with every run", () => {
-    const { task } = afterLoss(given(), lost()).and(START).and(finished()).and(gone()).and(continued("more"));
+    const { task } = losses(given(), 1, lost()).and(START).and(finished()).and(gone()).and(continued("more"));
     expect(task.losses).toBe(0);
   });
 
@@ -268,6 +270,6 @@ function queued(task: Task) {
   return task.state;
 }
 
-function afterLoss(story: Given, loss: ReturnType<typeof lost>): Given {
-  return story.and(START).and(loss).and(gone());
+function losses(story: Given, number: number, loss: Asking): Given {
+  return Array.from({ length: number }).reduce<Given>((soFar) => soFar.and(START).and(loss).and(gone()), story);
 }

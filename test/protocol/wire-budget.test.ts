@@ -99,6 +99,14 @@ describe("reading limits off the wire", () => {
   });
 });
 
+describe("coming back after a broken stream", () => {
+  it("leaves Claude Code, which tries only once, as much time for a restart as others have in two tries (R4)", () => {
+    expect(clientProfileOf(client("claude-code")).retryMs).toBe(6_000);
+    expect(clientProfileOf(client("opencode")).retryMs).toBe(3_000);
+    expect(clientProfileOf(null).retryMs).toBe(3_000);
+  });
+});
+
 describe("era offered to a client", () => {
   it("offers Claude Code the legacy era, because only there a broken wait can be resumed", () => {
     expect(clientProfileOf(client("claude-code")).era).toBe("legacy");

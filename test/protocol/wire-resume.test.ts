@@ -34,12 +34,17 @@ async function brokenHold(server: WireServer, name: string, session?: string): P
 
 describe("resuming by hand", () => {
   it("opens the stream with an empty event that carries an id and says how soon to come back", async () => {
-    const server = await start({ mcp: { retryMs: 3_000 } });
-    await using stream = await openStream(server, callBody(1, "hold", { name: "open" }));
-    const first = await stream.next();
-    expect(first).toEqual({ id: expect.stringMatching(/^[\w.-]{50,1024}$/), retry: "3000", data: "" });
-    (await server.wire.arrived("open")).release("ok");
-    await stream.rest();
+    await using server = await startWireServer();
+    for (const [client, retry] of [
+      [CLAUDE, "6000"],
+      [{ name: "other", version: "1" }, "3000"],
+    ] as const) {
+      const session = await initialize(server, client);
+      await using stream = await openStream(server, callBody(1, "hold", { name: "open" }), { session });
+      expect(await stream.next()).toEqual({ id: expect.stringMatching(/^[\w.-]{50,1024}$/), retry, data: "" });
+      (await server.wire.arrived("open")).release("ok");
+      await stream.rest();
+    }
   });
 
   it("runs the same call again and answers under its first JSON-RPC id", async () => {

@@ -246,6 +246,7 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
   const settled = async (): Promise<boolean> => (await store.truth.unfinished()).length === 0;
   await until(settled, CALM_MS);
   await until(() => net.open === 0, 5 * 60_000);
+  await until(() => false, 1_000);
   for (const client of clients) {
     if (client.caller.kind !== "person") continue;
     for (let look = 0; look < 6; look += 1) {

@@ -128,7 +128,8 @@ function checkOutcome(tool: string, { structured, isError }: CheckedAnswer): voi
   expect(isError, `isError with code ${String(code)}`).toBe(typeof code === "string" && ERROR_CODES.has(code));
   const starts = tool === "delegate_task" || tool === "task_continue";
   expect("created" in structured, "created belongs to delegate and continue").toBe(starts);
-  if (TERMINAL.has(textAt(structured, "status"))) {
+  // A refusal about a task shows its handle and status, not how it ended.
+  if (code === undefined && TERMINAL.has(textAt(structured, "status"))) {
     expect(textAt(structured, "stop", "proof"), "ended means stopped").not.toBe("");
     expect(structured["phase"]).toBe("settled");
   }

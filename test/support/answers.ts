@@ -20,7 +20,10 @@ export type Shown = {
 };
 
 export function shown({ structured }: ToolResult): Shown {
-  const text = (name: string): string => (typeof structured[name] === "string" ? String(structured[name]) : "");
+  const text = (name: string): string => {
+    const value = structured[name];
+    return typeof value === "string" ? value : "";
+  };
   return {
     say: text("say"),
     status: text("status"),

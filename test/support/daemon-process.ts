@@ -1,5 +1,5 @@
 /**
- * The real daemon in a process of its own, from the sources: `serve --json` with a data directory and a workspace of the
+ * The real daemon in a process of its own, as it is built: `serve --json` with a data directory and a workspace of the
  * test's, a free port, and the fake agent as its only agent.
  *
  * Invariant: ends with the test, by pid; a daemon that was killed can be started again on the same directory and port.
@@ -49,7 +49,7 @@ export type DaemonProcess = AsyncDisposable & {
   stderr(): string;
 };
 
-const PROGRAM = fileURLToPath(new URL("../../src/cli/run.ts", import.meta.url));
+const PROGRAM = fileURLToPath(new URL("../../bin/delegate-mcp.js", import.meta.url));
 const FAKE_AGENT = { fake: { driver: "command", command: AGENT_COMMAND, onLoss: "rerun", default: true } };
 
 export async function startDaemonProcess(options: DaemonOptions = {}): Promise<DaemonProcess> {
