@@ -125,7 +125,6 @@ function bannerRows(ready: Ready, config: Config): readonly (readonly [string, s
   const levels = depthMax === 0 ? "delegation is off" : `${depthMax} ${depthMax === 1 ? "level" : "levels"}`;
   return [
     ["MCP", ready.mcpUrl],
-    ["page", ready.dashboardUrl],
     [
       "token",
       config.server.auth === "none"

@@ -109,6 +109,11 @@ function crossProblems(config: Config, origins: Origins): readonly ConfigProblem
       `expected at least retention.resultsDays (${config.retention.resultsDays}): a key must outlive its task`,
     );
   }
+  // What an operator relies on and this version does not do is refused, never quietly ignored.
+  if (config.notify.length > 0) refuse("notify", "not offered in this version: nobody would be told; leave it out");
+  if (config.permissions.approvalsBy !== "caller") {
+    refuse("permissions.approvalsBy", "not offered in this version: no child can ask for permission yet; leave it out");
+  }
   const defaults = Object.entries(config.agents).filter(([, agent]) => agent.default === true);
   if (defaults.length > 1) {
     refuse(

@@ -150,6 +150,8 @@ export function createWaits(world: WaitWorld): Waits {
 
   /** What the caller was told, by its own word, is read (P9). */
   async function acknowledge(tasks: readonly Task[], after: After | null, caller: Caller): Promise<void> {
+    // A person who looks on does not speak for the caller.
+    if (caller.kind === "person") return;
     for (const task of tasks) {
       const told = toldOf(after, task.handle.taskId)?.news ?? null;
       const settlement = task.lastSettlement;

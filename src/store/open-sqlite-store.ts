@@ -103,7 +103,7 @@ async function openLocked(options: SqliteStoreOptions, lock: Disposable): Promis
     const statements = createStatements(writer);
     await signIn(writer, statements, options.clock);
     const store = await assemble(options, { path, writer, statements, lock });
-    options.log.info("store_opened", { path, migrations: migrated.join(",") });
+    options.log.debug("store_opened", { path, migrations: migrated.join(",") });
     return { kind: "open", store };
   } catch (error) {
     await writer?.destroy();
@@ -138,7 +138,7 @@ async function assemble(options: SqliteStoreOptions, opened: Opened): Promise<St
       await reads.destroy();
       await writer.destroy();
       lock[Symbol.dispose]();
-      options.log.info("store_closed", { path });
+      options.log.debug("store_closed", { path });
     },
   });
 }

@@ -64,7 +64,6 @@ describe("ready", () => {
     expect(banner).toBe(
       `delegate-mcp 1.2.3
   MCP     http://127.0.0.1:4517/mcp
-  page    http://127.0.0.1:4517/
   token   ${world.dataDir}/token
   data    ${world.dataDir}
   agents  mine (command)

@@ -14,7 +14,14 @@ const OPEN = [
 ];
 const KEY = "review-auth-1";
 
-const cancel = (test: TestEngine, taskId: string): Promise<TestAnswer> => test.call("task_cancel", { taskId });
+/** How long a child that goes on after its processes are gone is waited for. */
+const LAST_WORD_MS = 1_000;
+
+async function cancel(test: TestEngine, taskId: string, forMs = LAST_WORD_MS): Promise<TestAnswer> {
+  const cancelling = test.call("task_cancel", { taskId });
+  await test.clock.advanceAndSettle(forMs);
+  return cancelling;
+}
 
 type Phase = readonly [phase: string, steps: readonly object[], prepare: (test: TestEngine) => Promise<unknown>];
 
@@ -71,7 +78,7 @@ describe("a cancel", () => {
     const stops = test.children.holdStops();
     await test.settle();
     expect((await test.status(taskId)).structured["phase"]).toBe("recovering");
-    const cancelling = cancel(test, taskId);
+    const cancelling = test.call("task_cancel", { taskId });
     await test.settle();
     stops();
     await test.settle();
@@ -84,7 +91,7 @@ describe("a cancel", () => {
     const { taskId } = await test.delegate(KEY, OPEN);
     await test.settle();
     const stops = test.children.holdStops();
-    const cancelling = cancel(test, taskId);
+    const cancelling = test.call("task_cancel", { taskId });
     await test.settle();
     // It still says something while it is being stopped.
     test.driver.release("go");
@@ -106,16 +113,14 @@ describe("a cancel", () => {
     const { taskId } = await test.delegate(KEY, OPEN);
     await test.settle();
     const stops = test.children.holdStops();
-    const cancelling = cancel(test, taskId);
-    await test.clock.advanceAndSettle(8_000);
-    const early = await cancelling;
+    const early = await cancel(test, taskId, 8_000);
     expect(early.structured).toMatchObject({ status: "working", phase: "stopping" });
     expect(early.say).toMatch(/^WORKING, stopping: /);
     expect(early.structured["stop"]).toBeUndefined();
-    const again = cancel(test, taskId);
+    const again = test.call("task_cancel", { taskId });
     await test.settle();
     stops();
-    await test.settle();
+    await test.clock.advanceAndSettle(LAST_WORD_MS);
     expect((await again).structured).toMatchObject({ status: "cancelled", settlement: 1 });
   });
 
@@ -138,7 +143,7 @@ describe("a cancel", () => {
     test.driver.release("go");
     await test.settle();
     expect((await test.status(taskId)).structured["phase"]).toBe("stopping");
-    const cancelling = cancel(test, taskId);
+    const cancelling = test.call("task_cancel", { taskId });
     await test.settle();
     stops();
     await test.settle();
@@ -152,9 +157,9 @@ describe("a cancel", () => {
       await test.settle();
       const waiting = test.call("task_wait", { taskIds: [taskId] });
       if (order === "end first") test.driver.release("go");
-      const cancelling = cancel(test, taskId);
+      const cancelling = test.call("task_cancel", { taskId });
       if (order === "cancel first") test.driver.release("go");
-      await test.settle();
+      await test.clock.advanceAndSettle(LAST_WORD_MS);
       const told = [await waiting, await cancelling, await test.status(taskId)].map(({ structured }) => structured["status"]);
       expect(new Set(told).size, order).toBe(1);
       expect(["completed", "cancelled"]).toContain(told[0]);

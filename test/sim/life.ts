@@ -18,6 +18,8 @@ export type Life = {
   readonly clock: Clock;
   /** One point at which the engine waits: takes a while, and never returns to a dead or frozen engine. */
   pass(): Promise<void>;
+  /** A point that takes no time. Throws if the daemon is dead, or dies there. */
+  point(): void;
   /** Resolves once the daemon moves; false if it died. */
   moving(): Promise<boolean>;
   kill(): void;
@@ -56,6 +58,14 @@ export function createLife(options: {
     options.onDeath();
     death.resolve();
     for (const go of waiting) go();
+  }
+
+  function point(): void {
+    check();
+    if (pointsLeft === null) return;
+    pointsLeft -= 1;
+    if (pointsLeft <= 0) kill();
+    check();
   }
 
   function check(): void {
@@ -100,13 +110,9 @@ export function createLife(options: {
         };
       },
     },
+    point,
     async pass() {
-      check();
-      if (pointsLeft !== null) {
-        pointsLeft -= 1;
-        if (pointsLeft <= 0) kill();
-        check();
-      }
+      point();
       const delayMs = options.delayMs();
       if (delayMs > 0) await sleep(clock, delayMs);
       await moving();

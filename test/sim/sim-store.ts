@@ -70,10 +70,11 @@ export function createSimStore(world: {
     }
     return {
       async write(work) {
-        await slow();
+        life.point();
         const written: Happening[] = [];
+        // Handed over at once: a real store takes works in the order in which they come, however slow it is.
         const result = await truth.write(async (tx) => {
-          if (!life.alive) throw new Error("the daemon was killed before its turn");
+          await slow();
           current = { life, written };
           const outcome = await work(recording(tx, written));
           if (!life.alive) throw new Error("the daemon was killed during its work");

@@ -243,9 +243,7 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
   daemons.calm();
   host.calm();
   await until(async () => (daemons.serving?.life.alive ?? false) && !daemons.serving?.life.frozen, 180_000);
-  const settled = async (): Promise<boolean> => (await store.truth.unfinished()).length === 0;
-  await until(settled, CALM_MS);
-  await until(() => net.open === 0, 5 * 60_000);
+  await until(async () => net.open === 0 && (await store.truth.unfinished()).length === 0, CALM_MS);
   await until(() => false, 1_000);
   for (const client of clients) {
     if (client.caller.kind !== "person") continue;

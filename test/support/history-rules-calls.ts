@@ -277,7 +277,9 @@ const wakes: Rule = {
         const call = scene.openCalls.get(id);
         if (call !== undefined && undisturbedMs - sinceMs <= answerWithinMs) continue;
         due.delete(id);
-        if (call !== undefined) tell(`call ${id}: has had news for ${undisturbedMs - sinceMs} ms`);
+        // Without `after` some news passes by itself: what was over before the call was looked at, need not be told.
+        if (call === undefined || !hasNewsFor(call, scene, begun.get(id) ?? null)) continue;
+        tell(`call ${id}: has had news for ${undisturbedMs - sinceMs} ms`);
       }
       if (entry.kind === "answer" || entry.kind === "unanswered") due.delete(entry.id);
     };
