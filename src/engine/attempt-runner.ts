@@ -184,9 +184,12 @@ async function recordEnd(executor: Executor, taskId: TaskId, epoch: number, even
   await executor.execute(taskId, { kind: "FinishAttempt", epoch, result, sideEffects, usage, ...how }, { texts });
 }
 
+/** White space and invisible characters are no result (P13). */
+const VISIBLE = /[^\s\p{Cc}\p{Cf}]/u;
+
 /** The final text and, where it does not fit into an answer, the excerpt that answers show. */
 function textsOf(epoch: number, text: string | null): { texts: readonly Text[]; result: TextRef | null } {
-  if (text === null || text === "") return { texts: [], result: null };
+  if (text === null || !VISIBLE.test(text)) return { texts: [], result: null };
   const name = `result-${epoch}`;
   const whole: Text = { name, body: text };
   const short = excerpt(text, LIMITS.childTextCharactersMax);

@@ -68,13 +68,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
   const courier = createCourier(store);
   const live = createLiveTasks();
   const recorded = createExecutor(world, changed);
-  const sleeps = createMachineSleep({
-    store,
-    clock,
-    log,
-    executor: recorded,
-    holds: (taskId, epoch) => runner.holds(taskId, epoch),
-  });
+  const sleeps = createMachineSleep({ store, clock, log, executor: recorded });
   const executor = createAwakeExecutor(recorded, sleeps);
   const runner = createAttemptRunner({ ...world, executor, onEnded, onUnwritten: hub.wake });
   const performer = createPerformer({ ...world, executor, runner });
@@ -101,7 +95,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
     clock,
     children,
     leaseMs: settings.guardLeaseMs,
-    onBeat: () => void sleeps.noticed(),
+    onBeat: noticeSleep,
   });
   let stopping = false;
 
@@ -135,6 +129,10 @@ export function createEngine(world: EngineWorld): RunningEngine {
     if (performer.waitingForWorkspace.has(taskId)) return { position: 1, reason: "workspace" };
     const position = supervisor.queuePosition(taskId);
     return position === null ? null : { position, reason: "slots" };
+  }
+
+  function noticeSleep(): void {
+    sleeps.noticed().catch((error: unknown) => log.error("sleep_not_forgiven", { error: String(error) }));
   }
 
   /** Every verb answers, also while stopping and whatever breaks. `asked`: the id of the task that it is about. */
@@ -183,8 +181,9 @@ export function createEngine(world: EngineWorld): RunningEngine {
       return hub.size;
     },
     async start() {
-      for (const task of await store.unfinished()) live.changed(task);
-      sleeps.start();
+      const tasks = await store.unfinished();
+      for (const task of tasks) live.changed(task);
+      sleeps.start(tasks);
       leases.start();
       await supervisor.start();
     },

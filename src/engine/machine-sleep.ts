@@ -8,15 +8,16 @@
 
 import { attemptOf } from "../core/evolve.ts";
 import type { TaskId } from "../core/ids.ts";
+import type { Task } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
 import type { Executor } from "./execute.ts";
 
 export type MachineSleep = {
-  /** From here on gaps are noticed. */
-  start(): void;
-  /** Looks for a gap; resolves when it, or one that was found before, has been forgiven. Never rejects. */
+  /** From here on gaps are noticed. `tasks`: what an earlier daemon left unfinished. */
+  start(tasks: readonly Task[]): void;
+  /** Looks for a gap; resolves when it, or one that was found before, has been forgiven. Rejects if that is not to be had. */
   noticed(): Promise<void>;
 };
 
@@ -28,13 +29,14 @@ export function createMachineSleep(world: {
   readonly clock: Clock;
   readonly log: Log;
   readonly executor: Executor;
-  /** True if this daemon runs the attempt. */
-  readonly holds: (taskId: TaskId, epoch: number) => boolean;
 }): MachineSleep {
   const { store, clock, log, executor } = world;
   /** Slept, and not yet told to the tasks. */
   let sleptMs = 0;
   const owed = new Map<TaskId, number>();
+  /** Owed to attempts that an earlier daemon ran and nobody runs now, which are by their epoch in `orphans`. */
+  const deferred = new Map<TaskId, number>();
+  const orphans = new Map<TaskId, number>();
   let forgiving: Promise<void> | null = null;
   let last = now();
 
@@ -42,44 +44,62 @@ export function createMachineSleep(world: {
     return { wallMs: clock.wallMs(), monotonicMs: clock.monotonicMs() };
   }
 
+  function look(): void {
+    const before = last;
+    last = now();
+    const gapMs = last.wallMs - before.wallMs - (last.monotonicMs - before.monotonicMs);
+    if (gapMs <= SLEEP_GAP_MS) return;
+    sleptMs += gapMs;
+    log.info("machine_slept", { gapMs });
+  }
+
   async function forgive(): Promise<void> {
     if (sleptMs > 0) {
       const tasks = await store.unfinished();
-      for (const { handle } of tasks) owed.set(handle.taskId, (owed.get(handle.taskId) ?? 0) + sleptMs);
+      for (const { handle } of tasks) owe(owed, handle.taskId, sleptMs);
       sleptMs = 0;
     }
     for (const [taskId, gapMs] of owed) {
-      // An attempt that nobody runs gets no fresh period: it is about to be called lost, and ran until its last sign of life.
-      if (await isOrphaned(taskId)) continue;
-      await executor.execute(taskId, { kind: "ForgiveSleep", gapMs });
       owed.delete(taskId);
+      try {
+        // What nobody runs gets no fresh period: it is about to be called lost, and ran until its last sign of life.
+        if (await isOrphaned(taskId)) owe(deferred, taskId, gapMs);
+        else await executor.execute(taskId, { kind: "ForgiveSleep", gapMs });
+      } catch (error) {
+        owe(owed, taskId, gapMs);
+        throw error;
+      }
     }
   }
 
   async function isOrphaned(taskId: TaskId): Promise<boolean> {
+    const epoch = orphans.get(taskId);
+    if (epoch === undefined) return false;
     const task = await store.task(taskId);
-    return task !== null && attemptOf(task.state) !== null && !world.holds(taskId, task.epoch);
+    const orphaned = task !== null && task.epoch === epoch && attemptOf(task.state) !== null;
+    if (!orphaned) orphans.delete(taskId);
+    return orphaned;
   }
 
   return {
-    start() {
+    start(tasks) {
       last = now();
+      for (const { handle, state, epoch } of tasks) if (attemptOf(state) !== null) orphans.set(handle.taskId, epoch);
     },
     async noticed() {
-      const before = last;
-      last = now();
-      const gapMs = last.wallMs - before.wallMs - (last.monotonicMs - before.monotonicMs);
-      if (gapMs > SLEEP_GAP_MS) {
-        sleptMs += gapMs;
-        log.info("machine_slept", { gapMs });
-      }
-      if (forgiving === null && sleptMs === 0 && owed.size === 0) return;
-      forgiving ??= forgive()
-        .catch((error: unknown) => log.error("sleep_not_forgiven", { error: String(error) }))
-        .finally(() => {
+      look();
+      for (const [taskId, gapMs] of deferred) owe(owed, taskId, gapMs);
+      deferred.clear();
+      while (sleptMs > 0 || owed.size > 0) {
+        forgiving ??= forgive().finally(() => {
           forgiving = null;
         });
-      await forgiving;
+        await forgiving;
+      }
     },
   };
+}
+
+function owe(to: Map<TaskId, number>, taskId: TaskId, gapMs: number): void {
+  to.set(taskId, (to.get(taskId) ?? 0) + gapMs);
 }

@@ -1,5 +1,8 @@
 /**
  * The order that a driver gets for one attempt: prompt, history, environment, scratch folder.
+ *
+ * Invariant: what has to be read is read before the attempt is recorded as started, so that a store that cannot be read then
+ * costs no attempt.
  */
 
 import { join } from "node:path";
@@ -12,15 +15,24 @@ import type { AttemptOrder } from "../ports/driver.ts";
 import type { Store } from "../ports/store.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 
+/** The words of a run, as they are stored. */
+export type Words = Pick<AttemptOrder, "prompt" | "history">;
+
+export async function readWords(store: Store, task: Task): Promise<Words> {
+  const { run, handle } = task;
+  const prompt = (await store.text(handle.taskId, run.message.name)) ?? "";
+  return { prompt, history: run.ordinal === 1 ? [] : await historyOf(store, task) };
+}
+
 /** `before`: the task as it was queued; it says why this attempt is made. */
-export async function orderOf(
-  world: { readonly store: Store; readonly settings: EngineSettings },
+export function orderOf(
+  settings: EngineSettings,
   started: Task,
   before: Task,
   agent: AgentSettings,
-): Promise<AttemptOrder> {
+  words: Words,
+): AttemptOrder {
   const { taskId } = started.handle;
-  const prompt = (await world.store.text(taskId, started.run.message.name)) ?? "";
   const mark = attemptOf(started.state)?.mark;
   if (mark === undefined) throw new Error("invariant broken: an order needs a running attempt");
   return {
@@ -28,13 +40,12 @@ export async function orderOf(
     spec: started.spec,
     command: agent.command,
     promptBy: agent.promptBy,
-    prompt,
-    history: started.run.ordinal === 1 ? [] : await historyOf(world.store, started),
+    ...words,
     nativeSessionId: started.nativeSessionId,
     cause: causeOf(before),
     answer: null,
     env: agent.env,
-    scratchDir: join(world.settings.scratchRoot, attemptIdOf(taskId, started.epoch)),
+    scratchDir: join(settings.scratchRoot, attemptIdOf(taskId, started.epoch)),
     resultBytesMax: LIMITS.resultBytesMax,
   };
 }

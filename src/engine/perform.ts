@@ -18,7 +18,7 @@ import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
 import type { AttemptRunner } from "./attempt-runner.ts";
 import type { Executor } from "./execute.ts";
-import { orderOf } from "./order.ts";
+import { orderOf, readWords, type Words } from "./order.ts";
 import type { EngineSettings } from "../ports/settings.ts";
 
 export type Performer = {
@@ -53,6 +53,7 @@ export function createPerformer(world: PerformerWorld): Performer {
 
   async function start(task: Task): Promise<null> {
     const { taskId } = task.handle;
+    const words = await readWords(world.store, task);
     const command: Command = { kind: "StartAttempt", daemonId: world.settings.daemonId };
     let blocked = false;
     const executed = await executor.execute(taskId, command, {
@@ -70,11 +71,11 @@ export function createPerformer(world: PerformerWorld): Performer {
     });
     if (blocked) waitingForWorkspace.add(taskId);
     else waitingForWorkspace.delete(taskId);
-    if (executed.decision.kind === "accepted" && executed.task !== null) await launch(executed.task, task);
+    if (executed.decision.kind === "accepted" && executed.task !== null) await launch(executed.task, task, words);
     return null;
   }
 
-  async function launch(started: Task, before: Task): Promise<void> {
+  async function launch(started: Task, before: Task, words: Words): Promise<void> {
     const driver = world.drivers.get(started.spec.driver);
     const agent = world.settings.agents.get(started.spec.agent);
     await world.faults.at("before_spawn");
@@ -87,7 +88,7 @@ export function createPerformer(world: PerformerWorld): Performer {
       await executor.execute(taskId, { kind: "FinishAttempt", epoch: started.epoch, ...ended });
       return;
     }
-    runner.run(started, driver, await orderOf(world, started, before, agent));
+    runner.run(started, driver, orderOf(world.settings, started, before, agent, words));
   }
 
   async function reap(task: Task, attempt: Attempt): Promise<number | null> {

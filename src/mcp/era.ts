@@ -22,7 +22,7 @@ export type EraRequest = {
 };
 
 /** Revisions are ISO dates; every date from here on is modern. */
-const FIRST_MODERN_VERSION = "2026-07-28";
+export const FIRST_MODERN_VERSION = "2026-07-28";
 
 export function eraOf(request: EraRequest): Era {
   const { body } = request;

@@ -78,7 +78,7 @@ export function createMcpPlugin(options: McpPluginOptions): McpSurface {
   const shared = { tools, servers, openCalls, heartbeat, slices, clock, log };
   const retryMsOf = (client: ClientInfo | null): number => options.retryMs ?? clientProfileOf(client).retryMs;
   const legacy = createLegacyLeg({ ...shared, sessionIds, resumeIds, retryMsOf });
-  const modern = createModernLeg({ ...shared, heartbeatMs, eraOverride });
+  const modern = createModernLeg({ ...shared, serverInfo: options.serverInfo, heartbeatMs, eraOverride });
 
   async function post(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const era = eraOf(request);

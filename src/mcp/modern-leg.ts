@@ -1,6 +1,7 @@
 /**
- * The modern era on `/mcp` (2026-07-28 and later): every request through the SDK's handler, with two things of ours
- * around it: the first byte of a held call leaves at once, and every error says what to do next.
+ * The modern era on `/mcp` (2026-07-28 and later): an ordinary call that is answered at once goes straight to its tool (see
+ * `ordinary-call`), every other request through the SDK's handler, with two things of ours around it: the first byte of a
+ * held call leaves at once, and every error says what to do next.
  *
  * Invariant: a socket that closes ends the call's wait (the era has no other cancel), and nothing else.
  * Absent on purpose: resuming; this era has no event ids. What a client lost it asks for again with the same key.
@@ -17,7 +18,7 @@ import {
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
-import { runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
+import { type CallOutcome, runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
 import type { Era } from "./client-profile.ts";
 import { offeredEra } from "./era.ts";
 import { type Exchange, metaOf } from "./exchange.ts";
@@ -34,15 +35,17 @@ import {
   withNext,
 } from "./json-rpc.ts";
 import type { OpenCalls } from "./open-calls.ts";
+import { ordinaryAnswer, ordinaryCallOf } from "./ordinary-call.ts";
 import { createProgress, type Progress } from "./progress.ts";
-import type { ServerFactory } from "./server.ts";
+import type { ServerFactory, ServerInfo } from "./server.ts";
 import { COMMENT } from "./stream.ts";
-import type { ClientInfo, ToolAnswer } from "./tool.ts";
+import type { ClientInfo, Tool, ToolAnswer } from "./tool.ts";
 import type { ToolTable } from "./tool-table.ts";
 
 export type ModernLegOptions = {
   readonly tools: ToolTable;
   readonly servers: ServerFactory;
+  readonly serverInfo: ServerInfo;
   readonly openCalls: OpenCalls;
   readonly heartbeat: Heartbeat;
   readonly heartbeatMs: number;
@@ -68,8 +71,16 @@ type Companion = {
   readonly held: boolean;
 };
 
+type AskedTool = {
+  readonly tool: Tool;
+  readonly args: unknown;
+  readonly id: RpcId;
+  readonly progress: Progress | null;
+  readonly progressToken: RpcId | null;
+};
+
 export function createModernLeg(options: ModernLegOptions): ModernLeg {
-  const { tools, servers, openCalls, heartbeat, slices, clock, log } = options;
+  const { tools, servers, serverInfo, openCalls, heartbeat, slices, clock, log } = options;
   const companions = new WeakMap<Request, Companion>();
   const underWay = new Set<Promise<FastifyReply>>();
   const common = { legacy: "reject", keepAliveMs: options.heartbeatMs } as const;
@@ -94,20 +105,23 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
       const { code, message, data } = tools.unknownTool(name);
       throw new ProtocolError(code, message, data);
     }
-    const { exchange, reply, held } = companion;
-    const open = openCalls.open(exchange.owner, server.mcpReq.id);
-    reply.raw.once("close", () => open.end("closed"));
-    const progressToken = held ? progressTokenOf(companion.body) : null;
+    const progressToken = companion.held ? progressTokenOf(companion.body) : null;
     const progress = progressOn(server, progressToken);
     // The SDK keeps the stream alive with comments; some clients take only progress for a sign of life.
     using _beat = progress === null ? null : heartbeat.add(() => progress.repeat());
-    const sliceMaxMs = tool.mayHold(args)
-      ? sliceMaxMsOf(args, exchange, slices, { streaming: held, progressToken })
-      : 0;
-    const call = { tool, args, exchange, open, progress, streaming: held, sliceMaxMs, resumed: false };
-    const outcome = await runCall(call, log);
+    const outcome = await run({ tool, args, id: server.mcpReq.id, progress, progressToken }, companion);
     if (outcome.kind === "answer") return resultOf(outcome.answer);
     throw new ProtocolError(outcome.error.code, outcome.error.message, outcome.error.data);
+  }
+
+  /** Runs a tool for as long as its socket is open. */
+  function run(asked: AskedTool, { exchange, reply, held }: Omit<Companion, "body">): Promise<CallOutcome> {
+    const { tool, args, id, progress, progressToken } = asked;
+    const open = openCalls.open(exchange.owner, id);
+    reply.raw.once("close", () => open.end("closed"));
+    const wire = { streaming: held, progressToken };
+    const sliceMaxMs = tool.mayHold(args) ? sliceMaxMsOf(args, exchange, slices, wire) : 0;
+    return runCall({ tool, args, exchange, open, progress, streaming: held, sliceMaxMs, resumed: false }, log);
   }
 
   function progressOn(server: ServerContext, token: RpcId | null): Progress | null {
@@ -131,9 +145,17 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
   async function serve(request: FastifyRequest, exchange: Exchange, reply: FastifyReply): Promise<FastifyReply> {
     const { body } = request;
     if (isRequest(body) && body.method === "server/discover") {
-      if (offeredEra(exchange.client, options.eraOverride(exchange.client)) === "legacy") return refuseEra(body.id, reply);
+      if (offeredEra(exchange.client, options.eraOverride(exchange.client)) === "legacy")
+        return refuseEra(body.id, reply);
     }
     const held = exchange.acceptsStream && isHeld(body);
+    const ordinary = held ? null : ordinaryCallOf(request);
+    const tool = ordinary === null ? undefined : tools.get(ordinary.name);
+    if (ordinary !== null && tool !== undefined) {
+      const { id, args } = ordinary;
+      const outcome = await run({ tool, args, id, progress: null, progressToken: null }, { exchange, reply, held });
+      return reply.type("application/json").send(ordinaryAnswer(id, outcome, serverInfo));
+    }
     const gone = new AbortController();
     // A socket also closes after an answered request; aborting then would only cost time.
     reply.raw.once("close", () => reply.raw.writableFinished || gone.abort());

@@ -242,6 +242,7 @@ describe("a fingerprint", () => {
     const one = fingerprintFields({ task: "a", cwd: "/a", role: "test" });
     const other = fingerprintFields({ task: "b", cwd: "/a", agent: "pi" });
     expect(differingFields(one, other)).toEqual(["agent", "role", "task"]);
+    expect(Object.keys(one)).toEqual(["cwd", "role", "task"]);
   });
 
   it("tells apart what looks alike", () => {
