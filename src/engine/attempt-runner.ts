@@ -52,6 +52,8 @@ type Running = {
   readonly abort: AbortController;
   done: Promise<void>;
   toolRunningSinceMs: number | null;
+  /** Questions of this attempt so far; names their texts. */
+  questions: number;
 };
 
 export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
@@ -101,6 +103,8 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
   async function record(taskId: TaskId, attempt: Attempt, event: DriverEvent, running: Running): Promise<void> {
     const { epoch } = attempt;
     const { executor, clock, faults } = world;
+    // A child that says anything but a question goes on: it has a running turn again.
+    if (event.kind !== "asked") awaiting.delete(taskId);
     switch (event.kind) {
       case "bound": {
         const { process, nativeSessionId } = event;
@@ -116,7 +120,8 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
       }
       case "asked":
         awaiting.add(taskId);
-        await recordQuestion(executor, taskId, epoch, event);
+        running.questions += 1;
+        await recordQuestion(executor, taskId, `question-${epoch}-${running.questions}`, epoch, event);
         return;
       case "end":
         await faults.at("before_finish");
@@ -135,6 +140,7 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
         abort: new AbortController(),
         done: Promise.resolve(),
         toolRunningSinceMs: null,
+        questions: 0,
       };
       attempts.set(taskId, running);
       running.done = drive(task, attempt, driver, order, running)
@@ -163,11 +169,17 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
 type Asked = Extract<DriverEvent, { readonly kind: "asked" }>;
 type Ended = Extract<DriverEvent, { readonly kind: "end" }>;
 
-async function recordQuestion(executor: Executor, taskId: TaskId, epoch: number, event: Asked): Promise<void> {
+async function recordQuestion(
+  executor: Executor,
+  taskId: TaskId,
+  name: string,
+  epoch: number,
+  event: Asked,
+): Promise<void> {
   const body = JSON.stringify({ prompt: event.prompt, labels: event.labels });
-  const prompt: TextRef = { name: `question-${epoch}-${event.optionIds.length}`, bytes: Buffer.byteLength(body) };
+  const prompt: TextRef = { name, bytes: Buffer.byteLength(body) };
   const ask = { kind: event.ask, optionIds: event.optionIds, action: event.action, prompt };
-  await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [{ name: prompt.name, body }] });
+  await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [{ name, body }] });
 }
 
 async function recordEnd(executor: Executor, taskId: TaskId, epoch: number, event: Ended): Promise<void> {

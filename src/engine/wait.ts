@@ -218,7 +218,7 @@ function hasNews(tasks: readonly Task[], watched: Watched): boolean {
 
 function needsSomebody({ state }: Task): boolean {
   if (state.kind === "awaiting_answer") return true;
-  if (state.kind === "stopping") return state.survivors.length > 0;
+  if (state.kind === "stopping" || state.kind === "queued") return state.survivors.length > 0;
   return state.kind === "running" && state.attempt.stalledSinceMs !== null;
 }
 

@@ -46,9 +46,8 @@ const TERMINAL = new Set(["completed", "failed", "cancelled"]);
 
 /** Makes the check for a list of tools. */
 export function createAnswerCheck(tools: readonly ListedTool[]): AnswerCheck {
-  const validator = new AjvJsonSchemaValidator();
-  const outputs = new Map(tools.map((tool) => [tool.name, validator.getValidator({ ...tool.outputSchema })]));
-  const inputs = new Map(tools.map((tool) => [tool.name, validator.getValidator({ ...tool.inputSchema })]));
+  const outputs = new Map(tools.map((tool) => [tool.name, validatorOf(tool.outputSchema ?? {})]));
+  const inputs = new Map(tools.map((tool) => [tool.name, validatorOf(tool.inputSchema)]));
 
   return (tool, answer) => {
     const { structured, text } = answer;
@@ -67,6 +66,19 @@ export function createAnswerCheck(tools: readonly ListedTool[]): AnswerCheck {
     expect(ours.split("\n").filter((line) => line.startsWith("NEXT: ")).length).toBeGreaterThanOrEqual(1);
     expect(`${text}${JSON.stringify(structured)}`).not.toMatch(/timed out/i);
   };
+}
+
+const validator = new AjvJsonSchemaValidator();
+/** Compiling a schema takes longer than most tests. */
+const compiled = new Map<string, Validator>();
+
+type Validator = (input: unknown) => { readonly valid: boolean };
+
+function validatorOf(schema: Readonly<Record<string, unknown>>): Validator {
+  const text = JSON.stringify(schema);
+  const known = compiled.get(text) ?? validator.getValidator({ ...schema });
+  compiled.set(text, known);
+  return known;
 }
 
 /** The text form without what children wrote. */
@@ -92,7 +104,7 @@ function itemsOf(structured: Readonly<Record<string, unknown>>): readonly object
   return Array.isArray(tasks) ? tasks.filter((item) => typeof item === "object") : [];
 }
 
-type Validators = ReadonlyMap<string, (input: unknown) => { readonly valid: boolean }>;
+type Validators = ReadonlyMap<string, Validator>;
 
 /** A call that is named exists, and its arguments are complete but for what `add` names. */
 function checkNext(next: unknown, inputs: Validators): void {

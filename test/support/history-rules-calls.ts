@@ -330,7 +330,7 @@ const rereading: Rule = {
   begin: (tell) => {
     const results = new Map<string, string | null>();
     return (entry) => {
-      if (entry.kind !== "answer" || entry.form === "list") return;
+      if (entry.kind !== "answer" || entry.form === "list" || entry.stale) return;
       for (const shown of entry.tasks) {
         if (shown.phase !== "settled" || !shown.told) continue;
         const key = `${shown.taskId}:${shown.settlements}`;

@@ -80,23 +80,29 @@ const patience: Rule = {
   promises: ["P6"],
   says: "a passing fault within the patience, measured in running time, ends nothing",
   begin: (tell) => {
-    type Series = { sinceMs: number | null; attemptSinceMs: number; open: string | null };
+    // `asleepMs`: slept, not forgiven yet; a daemon that dies meanwhile never notices, and then it counts as time.
+    type Series = {
+      sinceMs: number | null;
+      attemptSinceMs: number;
+      open: string | null;
+      asleepMs: number;
+      lostMs: number;
+    };
     const series = new Map<TaskId, Series>();
-    // Sleep that no daemon lived to notice counts as time; sleep that one could notice does not.
-    let asleepMs = 0;
-    let unnoticedMs = 0;
     return (entry, scene) => {
-      if (entry.kind === "slept") asleepMs += entry.gapMs;
-      if ((entry.kind === "daemon" && entry.did === "started") || (entry.kind === "slept" && !scene.attended)) {
-        unnoticedMs += asleepMs;
-        asleepMs = 0;
+      for (const one of series.values()) {
+        if (entry.kind === "slept") one.asleepMs += entry.gapMs;
+        const unnoticed = entry.kind === "slept" ? !scene.attended : entry.kind === "daemon" && entry.did === "started";
+        if (!unnoticed) continue;
+        one.lostMs += one.asleepMs;
+        one.asleepMs = 0;
       }
       if (entry.kind !== "event") return;
       const { taskId, event } = entry;
-      const runMs = scene.runMs + unnoticedMs;
-      const one = series.get(taskId) ?? { sinceMs: null, attemptSinceMs: runMs, open: null };
+      const one = series.get(taskId) ?? { sinceMs: null, attemptSinceMs: 0, open: null, asleepMs: 0, lostMs: 0 };
       series.set(taskId, one);
-      if (event.kind === "SleepForgiven") asleepMs = 0;
+      const runMs = scene.runMs + one.lostMs;
+      if (event.kind === "SleepForgiven") one.asleepMs = 0;
       if (one.open !== null && event.kind !== "RetryScheduled") tell(one.open);
       one.open = null;
       if (event.kind === "RunQueued") one.sinceMs = null;
@@ -124,7 +130,7 @@ const stalls: Rule = {
   begin: (tell) => {
     type Life = { signMs: number; activeMs: number; ranSinceMs: number | null };
     const lives = new Map<TaskId, Life>();
-    const SIGNS = new Set(["AttemptStarted", "ProgressRecorded", "InputAnswered", "StallEnded", "ChildBound"]);
+    const SIGNS = new Set(["AttemptStarted", "ProgressRecorded", "InputAnswered", "StallEnded"]);
     return (entry, scene) => {
       if (entry.kind !== "event") return;
       const { taskId, event } = entry;
