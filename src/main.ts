@@ -25,6 +25,7 @@ import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
+import { withScratch } from "./drivers/with-scratch.ts";
 import { createEngine, type RunningEngine } from "./engine/create-engine.ts";
 import { createGuardClient } from "./guard/guard-client.ts";
 import { type AuthProblem, callerOf } from "./http/auth.ts";
@@ -95,7 +96,7 @@ export async function startDaemon(options: DaemonOptions): Promise<StartedDaemon
   // The engine over its adapters.
   const children = createGuardClient({ daemonId: settings.daemonId, leaseMs: settings.guardLeaseMs, clock, log });
   opened.use(children);
-  const drivers = new Map([createCommandDriver(), createFakeDriver()].map((driver) => [driver.name, driver]));
+  const drivers = new Map([withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]));
   const workspace = createLocalWorkspace(config.workspaces);
   const engine = createEngine({
     store: store.store,

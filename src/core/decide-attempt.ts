@@ -189,14 +189,17 @@ export function decideExpireActive(task: Task, command: Of<"ExpireActive">, nowM
   return accept({ kind: "AttemptFailed", epoch: command.epoch, fault, verdict: failedAs("deadline") });
 }
 
-/** The report on the processes of the newest attempt: proof ends what waits for it, survivors are named once. */
+/** The report on the processes of the newest attempt: proof ends what waits for it, survivors are named, each once. */
 export function decideStop(task: Task, command: Of<"ReportStop">, nowMs: number): Decision {
   if (task.residue === null || task.residue.epoch !== command.epoch) return STALE;
   const { report } = command;
   if (report.kind === "proven") return accept(...afterProof(task, command.epoch, report.stop, nowMs));
   const { state } = task;
   const waits = state.kind === "stopping" || state.kind === "queued";
-  if (!waits || state.survivors.length > 0 || nowMs - state.sinceMs < LIMITS.survivorsAfterMs) return accept();
+  if (!waits || nowMs - state.sinceMs < LIMITS.survivorsAfterMs) return accept();
+  // Whoever gives up on them has to know all of them: one that shows up later is named too.
+  const named = new Set(state.survivors.map(({ pid }) => pid));
+  if (report.survivors.every(({ pid }) => named.has(pid))) return accept();
   return accept({ kind: "SurvivorsFound", epoch: command.epoch, survivors: report.survivors });
 }
 

@@ -192,7 +192,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
       hub.close();
       runner.mute();
       await supervisor.stop();
-      await drainAttempts({ store, executor, children, log });
+      await drainAttempts({ store, executor, children, log, holds: runner.holds });
       leases[Symbol.dispose]();
       await children.release(mode);
     },

@@ -6,6 +6,7 @@
  */
 
 import { attemptOf } from "../core/evolve.ts";
+import type { TaskId } from "../core/ids.ts";
 import type { Task } from "../core/task.ts";
 import type { Children } from "../ports/children.ts";
 import type { Log } from "../ports/log.ts";
@@ -17,6 +18,8 @@ export async function drainAttempts(world: {
   readonly executor: Executor;
   readonly children: Children;
   readonly log: Log;
+  /** True if this daemon runs the attempt. */
+  readonly holds: (taskId: TaskId, epoch: number) => boolean;
 }): Promise<void> {
   const { store, log } = world;
   try {
@@ -27,16 +30,15 @@ export async function drainAttempts(world: {
   }
 }
 
-async function endOne(
-  task: Task,
-  { executor, children, log }: { readonly executor: Executor; readonly children: Children; readonly log: Log },
-): Promise<void> {
+async function endOne(task: Task, world: Parameters<typeof drainAttempts>[0]): Promise<void> {
+  const { executor, children, log } = world;
   const attempt = attemptOf(task.state);
   if (attempt === null) return;
   const { taskId } = task.handle;
   const { epoch, mark, process } = attempt;
+  const unseen = world.holds(taskId, epoch) ? {} : ({ unseen: true } as const);
   const report = await children.stop({ mark, process, background: "reap" });
-  await executor.execute(taskId, { kind: "LoseAttempt", epoch, partial: null, orderly: true });
+  await executor.execute(taskId, { kind: "LoseAttempt", epoch, partial: null, orderly: true, ...unseen });
   await executor.execute(taskId, { kind: "ReportStop", epoch, report });
   log.info("child_stopped_for_shutdown", { taskId, proven: report.kind === "proven" });
 }

@@ -15,7 +15,7 @@ import type { Store } from "../ports/store.ts";
 import type { Executor } from "./execute.ts";
 
 export type MachineSleep = {
-  /** From here on gaps are noticed. `tasks`: what an earlier daemon left unfinished. */
+  /** Called once, before any command. `tasks`: what an earlier daemon left unfinished. */
   start(tasks: readonly Task[]): void;
   /** Looks for a gap; resolves when it, or one that was found before, has been forgiven. Rejects if that is not to be had. */
   noticed(): Promise<void>;
@@ -83,14 +83,13 @@ export function createMachineSleep(world: {
 
   return {
     start(tasks) {
-      last = now();
       for (const { handle, state, epoch } of tasks) if (attemptOf(state) !== null) orphans.set(handle.taskId, epoch);
     },
     async noticed() {
       look();
       for (const [taskId, gapMs] of deferred) owe(owed, taskId, gapMs);
       deferred.clear();
-      while (sleptMs > 0 || owed.size > 0) {
+      while (forgiving !== null || sleptMs > 0 || owed.size > 0) {
         forgiving ??= forgive().finally(() => {
           forgiving = null;
         });

@@ -8,7 +8,7 @@
  * Invariant: a child's credential is good for `/mcp` alone (P18).
  */
 
-import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
+import type { FastifyRequest, onRequestHookHandler } from "fastify";
 import { assert } from "../core/assert.ts";
 import type { Caller, Scope } from "../core/caller.ts";
 import { fix, type Problem, sendProblem } from "./problem.ts";
@@ -32,10 +32,7 @@ export type Peer = {
 export type AuthProblem = { readonly problem: "missing" | "unknown" | "revoked" };
 
 /** Finds the caller behind a token (null: none was sent). Compares in constant time, never throws. */
-export type Authenticate = (
-  token: string | null,
-  peer: Peer,
-) => Caller | AuthProblem | Promise<Caller | AuthProblem>;
+export type Authenticate = (token: string | null, peer: Peer) => Caller | AuthProblem | Promise<Caller | AuthProblem>;
 
 const DECORATOR = "caller";
 const TOKEN_CHARACTERS_MAX = 4_096;
@@ -62,14 +59,15 @@ export function hasTokenInUrl(url: string): boolean {
 export function createAuthHook(authenticate: Authenticate): onRequestHookHandler {
   return (request, reply, done) => {
     if (request.routeOptions.config.access === "open" || request.is404) return done();
-    const header = request.headers.authorization;
-    const token = tokenOf(header);
+    const token = tokenOf(request.headers.authorization);
+    const settle = (found: Caller | AuthProblem): void => {
+      if ("problem" in found) return void sendProblem(request, reply, refusal(found.problem, request, token));
+      request.setDecorator<Caller>(DECORATOR, found);
+      done();
+    };
     const found = authenticate(token, peerOf(request));
-    if (found instanceof Promise) {
-      found.then((late) => settle(request, reply, late, header, token, done)).catch((fault: unknown) => done(errorOf(fault)));
-      return;
-    }
-    settle(request, reply, found, header, token, done);
+    if (found instanceof Promise) found.then(settle).catch((fault: unknown) => done(errorOf(fault)));
+    else settle(found);
   };
 }
 
@@ -97,22 +95,6 @@ export function hasScope(caller: Caller, scope: Scope): boolean {
   return scope === "read" && caller.scopes.includes("delegate");
 }
 
-function settle(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  found: Caller | AuthProblem,
-  header: string | undefined,
-  token: string | null,
-  done: () => void,
-): void {
-  if ("problem" in found) {
-    void sendProblem(request, reply, refusal(found.problem, header, token));
-    return;
-  }
-  request.setDecorator<Caller>(DECORATOR, found);
-  done();
-}
-
 function tokenOf(header: string | undefined): string | null {
   if (header === undefined || header.length > TOKEN_CHARACTERS_MAX) return null;
   return BEARER.exec(header)?.[1] ?? null;
@@ -123,7 +105,8 @@ function peerOf(request: FastifyRequest): Peer {
   return { remoteAddress, remotePort, localPort };
 }
 
-function refusal(problem: AuthProblem["problem"], header: string | undefined, token: string | null): Problem {
+function refusal(problem: AuthProblem["problem"], request: FastifyRequest, token: string | null): Problem {
+  const header = request.headers.authorization;
   if (header !== undefined && header !== "" && token === null) {
     return unauthorized(
       "token_malformed",

@@ -50,7 +50,7 @@ export async function createHttpApp(options: HttpAppOptions): Promise<FastifyIns
     return503OnClosing: false,
     forceCloseConnections: "idle",
     requestIdHeader: false,
-    genReqId: () => `r${(requests += 1).toString(36)}`,
+    genReqId: () => `r${((requests += 1)).toString(36)}`,
     clientErrorHandler: answerClientError,
     frameworkErrors: (_error, request, reply) => void sendProblem(request, reply, BAD_REQUEST),
   });

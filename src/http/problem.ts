@@ -23,7 +23,7 @@ export type ProblemNext = {
 };
 
 /** Where JSON-RPC is spoken. */
-export const MCP_PATH = "/mcp";
+const MCP_PATH = "/mcp";
 
 const RPC_PARSE_ERROR = -32700;
 const RPC_INTERNAL_ERROR = -32603;
@@ -33,7 +33,11 @@ export function sendProblem(request: FastifyRequest, reply: FastifyReply, proble
   const requestId = request.id;
   const { code, message, next } = problem;
   const body = isMcp(request)
-    ? { jsonrpc: "2.0", id: rpcIdOf(request.body), error: { code: rpcCode(problem), message, data: { code, next, requestId } } }
+    ? {
+        jsonrpc: "2.0",
+        id: rpcIdOf(request.body),
+        error: { code: rpcCode(problem), message, data: { code, next, requestId } },
+      }
     : { error: { code, message }, next, requestId };
   return reply
     .code(problem.status)
@@ -70,7 +74,9 @@ export const TOKEN_IN_URL: Problem = {
   status: 400,
   code: "token_in_url",
   message: "The URL carries a token; URLs end up in logs, so it is not accepted there",
-  next: fix("Remove it from the URL, send it as header Authorization: Bearer, and replace the token: it may have leaked."),
+  next: fix(
+    "Remove it from the URL, send it as header Authorization: Bearer, and replace the token: it may have leaked.",
+  ),
 };
 
 export const BAD_JSON: Problem = {

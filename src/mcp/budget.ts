@@ -10,7 +10,7 @@ import { clientProfileOf } from "./client-profile.ts";
 import type { ClientInfo } from "./tool.ts";
 
 /** No call is held longer, whatever anybody asks for. */
-export const SLICE_MAX_MS = 240_000;
+const SLICE_MAX_MS = 240_000;
 /** Without an event stream not even a header leaves before the answer, and several clients give up on that at 60 s. */
 const NOT_STREAMING_MAX_MS = 45_000;
 /** A client that says how long it waits is answered after this share of it, but not before `ANNOUNCED_MIN_MS`. */

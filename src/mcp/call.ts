@@ -9,7 +9,7 @@
 import type { Log } from "../ports/log.ts";
 import { askedWaitMs, sliceMs } from "./budget.ts";
 import type { Exchange } from "./exchange.ts";
-import { INTERNAL_ERROR, type RpcError, type RpcId, rpcError } from "./json-rpc.ts";
+import { errorText, INTERNAL_ERROR, type RpcError, type RpcId, resultText, rpcError } from "./json-rpc.ts";
 import type { OpenCall } from "./open-calls.ts";
 import type { Progress } from "./progress.ts";
 import type { ClientInfo, Tool, ToolAnswer, ToolContext } from "./tool.ts";
@@ -47,6 +47,11 @@ export async function runCall(call: ToolCall, log: Log): Promise<CallOutcome> {
     call.progress?.stop();
     call.open.close();
   }
+}
+
+/** What a call came to, as a JSON-RPC message. */
+export function outcomeText(id: RpcId, outcome: CallOutcome): string {
+  return outcome.kind === "answer" ? resultText(id, outcome.answer) : errorText(id, outcome.error);
 }
 
 /** Longest time in ms that a call with these arguments may be held for this client. */

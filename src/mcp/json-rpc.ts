@@ -31,7 +31,7 @@ export type RpcError = {
   readonly data: { readonly next: RpcNext | Readonly<Record<string, unknown>>; readonly [field: string]: unknown };
 };
 
-export const PARSE_ERROR = -32700;
+const PARSE_ERROR = -32700;
 export const INVALID_REQUEST = -32600;
 export const METHOD_NOT_FOUND = -32601;
 export const INVALID_PARAMS = -32602;

@@ -18,6 +18,7 @@ import { clientProfileOf, type Era } from "./client-profile.ts";
 import { eraOf } from "./era.ts";
 import { exchangeOf } from "./exchange.ts";
 import { createHeartbeat } from "./heartbeat.ts";
+import { createHeldCalls } from "./held-calls.ts";
 import { echoableId, errorText, type RpcNext, rpcError } from "./json-rpc.ts";
 import { createLegacyLeg } from "./legacy-leg.ts";
 import { createModernLeg } from "./modern-leg.ts";
@@ -71,13 +72,13 @@ export function createMcpPlugin(options: McpPluginOptions): McpSurface {
   const servers = createServerFactory({ tools, serverInfo: options.serverInfo, instructions: options.instructions });
   const openCalls = createOpenCalls();
   const sessionIds = createSessionIds(sessionKey);
-  const resumeIds = createResumeIds(sessionKey);
   const heartbeat = createHeartbeat(clock, heartbeatMs);
   const slices = options.slices ?? NO_SETTINGS;
   const eraOverride = options.eraOverride ?? (() => null);
   const shared = { tools, servers, openCalls, heartbeat, slices, clock, log };
   const retryMsOf = (client: ClientInfo | null): number => options.retryMs ?? clientProfileOf(client).retryMs;
-  const legacy = createLegacyLeg({ ...shared, sessionIds, resumeIds, retryMsOf });
+  const heldCalls = createHeldCalls({ ...shared, resumeIds: createResumeIds(sessionKey), retryMsOf });
+  const legacy = createLegacyLeg({ ...shared, sessionIds, heldCalls });
   const modern = createModernLeg({ ...shared, serverInfo: options.serverInfo, heartbeatMs, eraOverride });
 
   async function post(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -92,7 +93,7 @@ export function createMcpPlugin(options: McpPluginOptions): McpSurface {
     const lastEventId = header(request, "last-event-id");
     if (lastEventId === undefined) return methodNotAllowed(request, reply);
     const session = sessionIds.read(header(request, "mcp-session-id"));
-    return legacy.resume(lastEventId, exchangeOf(request, "legacy", callerOf(request), session), reply);
+    return heldCalls.resume(lastEventId, exchangeOf(request, "legacy", callerOf(request), session), reply);
   }
 
   return {

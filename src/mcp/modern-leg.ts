@@ -10,7 +10,6 @@
 import {
   type CallToolResult,
   createMcpHandler,
-  type McpHttpHandler,
   type McpRequestContext,
   ProtocolError,
   type ServerContext,
@@ -19,28 +18,19 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
 import { type CallOutcome, runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
+import { progressTokenOf, readCall } from "./call-request.ts";
 import type { Era } from "./client-profile.ts";
 import { offeredEra } from "./era.ts";
-import { type Exchange, metaOf } from "./exchange.ts";
+import type { Exchange } from "./exchange.ts";
 import type { Heartbeat } from "./heartbeat.ts";
-import {
-  echoableId,
-  errorText,
-  isRecord,
-  isRequest,
-  isRpcId,
-  METHOD_NOT_FOUND,
-  type RpcId,
-  rpcError,
-  withNext,
-} from "./json-rpc.ts";
+import { errorText, isRequest, METHOD_NOT_FOUND, type RpcError, type RpcId, rpcError } from "./json-rpc.ts";
 import type { OpenCalls } from "./open-calls.ts";
 import { ordinaryAnswer, ordinaryCallOf } from "./ordinary-call.ts";
 import { createProgress, type Progress } from "./progress.ts";
 import type { ServerFactory, ServerInfo } from "./server.ts";
-import { COMMENT } from "./stream.ts";
 import type { ClientInfo, Tool, ToolAnswer } from "./tool.ts";
 import type { ToolTable } from "./tool-table.ts";
+import { webRequestOf, writeWebResponse } from "./web-response.ts";
 
 export type ModernLegOptions = {
   readonly tools: ToolTable;
@@ -67,8 +57,8 @@ export type ModernLeg = {
 type Companion = {
   readonly exchange: Exchange;
   readonly reply: FastifyReply;
-  readonly body: unknown;
   readonly held: boolean;
+  readonly progressToken: RpcId | null;
 };
 
 type AskedTool = {
@@ -76,70 +66,27 @@ type AskedTool = {
   readonly args: unknown;
   readonly id: RpcId;
   readonly progress: Progress | null;
-  readonly progressToken: RpcId | null;
 };
 
 export function createModernLeg(options: ModernLegOptions): ModernLeg {
-  const { tools, servers, serverInfo, openCalls, heartbeat, slices, clock, log } = options;
+  const { tools, servers, serverInfo } = options;
   const companions = new WeakMap<Request, Companion>();
   const underWay = new Set<Promise<FastifyReply>>();
+  const callTool = createSdkCall(options);
+  const serverFor = ({ requestInfo }: McpRequestContext) => {
+    const companion = requestInfo === undefined ? undefined : companions.get(requestInfo);
+    if (companion === undefined) return servers.plain();
+    return servers.calling((name, args, server) => callTool(name, args, server, companion));
+  };
   const common = { legacy: "reject", keepAliveMs: options.heartbeatMs } as const;
   const plain = createMcpHandler(serverFor, common);
   // Only this mode opens the stream before the tool has said anything.
   const streaming = createMcpHandler(serverFor, { ...common, responseMode: "sse" });
 
-  function serverFor(context: McpRequestContext) {
-    const companion = context.requestInfo === undefined ? undefined : companions.get(context.requestInfo);
-    if (companion === undefined) return servers.plain();
-    return servers.calling((name, args, server) => callTool(name, args, server, companion));
-  }
-
-  async function callTool(
-    name: string,
-    args: unknown,
-    server: ServerContext,
-    companion: Companion,
-  ): Promise<CallToolResult> {
-    const tool = tools.get(name);
-    if (tool === undefined) {
-      const { code, message, data } = tools.unknownTool(name);
-      throw new ProtocolError(code, message, data);
-    }
-    const progressToken = companion.held ? progressTokenOf(companion.body) : null;
-    const progress = progressOn(server, progressToken);
-    // The SDK keeps the stream alive with comments; some clients take only progress for a sign of life.
-    using _beat = progress === null ? null : heartbeat.add(() => progress.repeat());
-    const outcome = await run({ tool, args, id: server.mcpReq.id, progress, progressToken }, companion);
-    if (outcome.kind === "answer") return resultOf(outcome.answer);
-    throw new ProtocolError(outcome.error.code, outcome.error.message, outcome.error.data);
-  }
-
-  /** Runs a tool for as long as its socket is open. */
-  function run(asked: AskedTool, { exchange, reply, held }: Omit<Companion, "body">): Promise<CallOutcome> {
-    const { tool, args, id, progress, progressToken } = asked;
-    const open = openCalls.open(exchange.owner, id);
-    reply.raw.once("close", () => open.end("closed"));
-    const wire = { streaming: held, progressToken };
-    const sliceMaxMs = tool.mayHold(args) ? sliceMaxMsOf(args, exchange, slices, wire) : 0;
-    return runCall({ tool, args, exchange, open, progress, streaming: held, sliceMaxMs, resumed: false }, log);
-  }
-
-  function progressOn(server: ServerContext, token: RpcId | null): Progress | null {
-    if (token === null) return null;
-    return createProgress({
-      token,
-      startMs: clock.wallMs(),
-      wallMs: clock.wallMs,
-      write({ method, params }) {
-        server.mcpReq.notify({ method, params }).catch(() => log.debug("progress_not_sent"));
-      },
-    });
-  }
-
   function isHeld(body: unknown): boolean {
     if (!isRequest(body) || body.method !== "tools/call") return false;
-    const tool = tools.get(String(body.params?.["name"]));
-    return tool?.mayHold(body.params?.["arguments"] ?? {}) === true;
+    const read = readCall(body, tools);
+    return read.kind === "call" && read.tool.mayHold(read.args);
   }
 
   async function serve(request: FastifyRequest, exchange: Exchange, reply: FastifyReply): Promise<FastifyReply> {
@@ -153,19 +100,17 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
     const tool = ordinary === null ? undefined : tools.get(ordinary.name);
     if (ordinary !== null && tool !== undefined) {
       const { id, args } = ordinary;
-      const outcome = await run({ tool, args, id, progress: null, progressToken: null }, { exchange, reply, held });
+      const companion = { exchange, reply, held, progressToken: null };
+      const outcome = await runTool({ tool, args, id, progress: null }, companion, options);
       return reply.type("application/json").send(ordinaryAnswer(id, outcome, serverInfo));
     }
     const gone = new AbortController();
     // A socket also closes after an answered request; aborting then would only cost time.
     reply.raw.once("close", () => reply.raw.writableFinished || gone.abort());
     const asked = webRequestOf(request, gone.signal);
-    companions.set(asked, { exchange, reply, body, held });
-    const handler: McpHttpHandler = held ? streaming : plain;
-    const response = await handler.fetch(asked, { parsedBody: body });
-    if (gone.signal.aborted) return reply.hijack();
-    const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
-    return isStream ? pump(response, reply) : sendWhole(response, body, reply);
+    companions.set(asked, { exchange, reply, held, progressToken: held ? progressTokenOf(body) : null });
+    const response = await (held ? streaming : plain).fetch(asked, { parsedBody: body });
+    return gone.signal.aborted ? reply.hijack() : writeWebResponse(response, body, reply);
   }
 
   return {
@@ -185,67 +130,55 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
   };
 }
 
-/** Only the headers that the SDK reads; the body goes in already parsed. */
-function webRequestOf(request: FastifyRequest, signal: AbortSignal): Request {
-  const headers = new Headers();
-  for (const name of ["content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name"]) {
-    const value = request.headers[name];
-    if (typeof value === "string") headers.set(name, value);
+type SdkCall = (name: string, args: unknown, server: ServerContext, companion: Companion) => Promise<CallToolResult>;
+
+/** Runs a tool inside the SDK's handler. */
+function createSdkCall(options: ModernLegOptions): SdkCall {
+  const { tools, heartbeat, clock, log } = options;
+
+  function progressOn(server: ServerContext, token: RpcId | null): Progress | null {
+    if (token === null) return null;
+    return createProgress({
+      token,
+      startMs: clock.wallMs(),
+      wallMs: clock.wallMs,
+      write({ method, params }) {
+        server.mcpReq.notify({ method, params }).catch(() => log.debug("progress_not_sent"));
+      },
+    });
   }
-  return new Request("http://localhost/mcp", { method: "POST", headers, signal });
+
+  return async (name, args, server, companion) => {
+    const tool = tools.get(name);
+    if (tool === undefined) throw protocolError(tools.unknownTool(name));
+    const progress = progressOn(server, companion.progressToken);
+    // The SDK keeps the stream alive with comments; some clients take only progress for a sign of life.
+    using _beat = progress === null ? null : heartbeat.add(() => progress.repeat());
+    const outcome = await runTool({ tool, args, id: server.mcpReq.id, progress }, companion, options);
+    if (outcome.kind === "error") throw protocolError(outcome.error);
+    return resultOf(outcome.answer);
+  };
+}
+
+/** Runs a tool for as long as its socket is open. */
+function runTool(asked: AskedTool, companion: Companion, options: ModernLegOptions): Promise<CallOutcome> {
+  const { tool, args, id, progress } = asked;
+  const { exchange, reply, held, progressToken } = companion;
+  const open = options.openCalls.open(exchange.owner, id);
+  reply.raw.once("close", () => open.end("closed"));
+  const wire = { streaming: held, progressToken };
+  const sliceMaxMs = tool.mayHold(args) ? sliceMaxMsOf(args, exchange, options.slices, wire) : 0;
+  return runCall({ tool, args, exchange, open, progress, streaming: held, sliceMaxMs, resumed: false }, options.log);
 }
 
 /** The client is known to speak the legacy era better: it takes this answer as "not modern" and initialises at once. */
 function refuseEra(id: RpcId, reply: FastifyReply): FastifyReply {
-  const next = { kind: "fix", change: "Open with initialize." } as const;
-  const error = rpcError(METHOD_NOT_FOUND, "Method not found", next);
+  const error = rpcError(METHOD_NOT_FOUND, "Method not found", { kind: "fix", change: "Open with initialize." });
   return reply.code(200).type("application/json").send(errorText(id, error));
 }
 
-/** Passes an event stream on; the first bytes leave now, whenever its first event comes. */
-async function pump(response: Response, reply: FastifyReply): Promise<FastifyReply> {
-  reply.hijack();
-  const { raw } = reply;
-  raw.writeHead(response.status, Object.fromEntries(response.headers));
-  raw.write(COMMENT);
-  const reader = response.body?.getReader();
-  raw.once("close", () => void reader?.cancel().catch(() => undefined));
-  for (let chunk = await reader?.read(); chunk?.done === false; chunk = await reader?.read()) {
-    if (!raw.destroyed && !raw.write(chunk.value)) await drained(raw);
-  }
-  if (!raw.destroyed) raw.end();
-  return reply;
-}
-
-async function drained(raw: FastifyReply["raw"]): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  raw.once("drain", resolve);
-  raw.once("close", resolve);
-  await promise;
-  raw.off("drain", resolve);
-  raw.off("close", resolve);
-}
-
-async function sendWhole(response: Response, body: unknown, reply: FastifyReply): Promise<FastifyReply> {
-  reply.code(response.status);
-  const allow = response.headers.get("allow");
-  if (allow !== null) reply.header("allow", allow);
-  const text = await response.text();
-  if (text === "") return reply.send();
-  return reply.type("application/json").send(response.ok && !text.includes('"error"') ? text : explained(text, body));
-}
-
-/** An error of the SDK, with what to do next; everything else unchanged. */
-function explained(text: string, body: unknown): string {
-  const message: unknown = JSON.parse(text);
-  if (!isRecord(message) || !isRecord(message["error"])) return text;
-  const id = message["id"];
-  return errorText(isRpcId(id) ? id : echoableId(body), withNext(message["error"]));
-}
-
-function progressTokenOf(body: unknown): RpcId | null {
-  const token = metaOf(body)?.["progressToken"];
-  return isRpcId(token) ? token : null;
+function protocolError({ code, message, data }: RpcError): ProtocolError {
+  return new ProtocolError(code, message, data);
 }
 
 function resultOf(answer: ToolAnswer): CallToolResult {

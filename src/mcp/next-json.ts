@@ -4,6 +4,8 @@
 
 import { packAfter } from "../core/after.ts";
 import { assertNever } from "../core/assert.ts";
+import type { TaskView } from "../core/describe.ts";
+import type { TaskId } from "../core/ids.ts";
 import type { NextStep, Seen } from "../core/next-step.ts";
 import { type AnswerJson, compact } from "./json-fields.ts";
 
@@ -16,6 +18,23 @@ export type NextContext = {
   /** `until` of the wait that is answered, where the next one has to name it too. */
   readonly until?: "all";
 };
+
+/** The step that follows what an answer tells of one task. */
+export function nextOfTask(view: TaskView, step: NextStep, context: NextContext): AnswerJson {
+  const { handle, outcome, settlements } = view;
+  // Whoever has cancelled work is not told to go on with it.
+  if (step.kind === "continue" && outcome?.verdict.status === "cancelled") return { kind: "use_result" };
+  // Once it is put right, the same task goes on.
+  if (step.kind === "fix" && step.tool === undefined && step.change === undefined && outcome !== null)
+    return { kind: "fix", ...continueCall(handle.taskId, settlements) };
+  return nextJson(step, [], context);
+}
+
+function continueCall(taskId: TaskId, afterSettlement: number): AnswerJson {
+  const clientRequestId = `continue-${taskId.slice(-8)}-${afterSettlement}`;
+  const message = "Continue where you stopped.";
+  return { tool: "task_continue", arguments: { taskId, message, clientRequestId, afterSettlement } };
+}
 
 /** `left`: tasks whose news did not fit into this answer; `after` does not pass them. */
 export function nextJson(step: NextStep, left: readonly Seen[], context: NextContext): AnswerJson {
@@ -38,16 +57,8 @@ export function nextJson(step: NextStep, left: readonly Seen[], context: NextCon
       const { taskId, questionId } = step;
       return { kind: "answer", tool: "task_answer", arguments: { taskId, questionId }, add: ["optionId"] };
     }
-    case "continue": {
-      const { taskId, afterSettlement } = step;
-      const clientRequestId = `continue-${taskId.slice(-8)}-${afterSettlement}`;
-      const message = "Continue where you stopped.";
-      return {
-        kind: "continue",
-        tool: "task_continue",
-        arguments: { taskId, message, clientRequestId, afterSettlement },
-      };
-    }
+    case "continue":
+      return { kind: "continue", ...continueCall(step.taskId, step.afterSettlement) };
     case "repeat_same_call":
       return { kind: "repeat_same_call", tool: context.tool };
     case "choose_key":

@@ -46,8 +46,13 @@ function page(answer: Of<"list">, length: number, context: ReplyContext): Render
   const tasks = views.map((view) => listItem(view, context));
   const more = nextCursor === null ? [] : [`More: task_list {"cursor":"${nextCursor}"} with the same filters`];
   const json = { say, next, tasks, nextCursor, ...pendingFields(answer.pending) };
-  const lines = [say, ...views.map(listLine), ...more, nextLine(next), ...pendingLines(answer.pending)];
+  const following = step.kind === "wait" ? nextLine(next) : nothingOpen(views.length);
+  const lines = [say, ...views.map(listLine), ...more, following, ...pendingLines(answer.pending)];
   return { json: compact(json), text: lines.join("\n") };
+}
+
+function nothingOpen(shown: number): string {
+  return shown === 0 ? "NEXT: nothing to wait for or to read here." : "NEXT: read what you need with task_status.";
 }
 
 /** A wait for what the page shows, and for no more tasks than a wait takes. */

@@ -13,7 +13,7 @@ import { sanitiseLine } from "../core/sanitise.ts";
 import type { WaitItem } from "../ports/engine.ts";
 import { childTextSize, fencedText, fromChild } from "./child-text.ts";
 import { type AnswerJson, compact } from "./json-fields.ts";
-import { nextJson } from "./next-json.ts";
+import { nextJson, nextOfTask } from "./next-json.ts";
 import { type Of, pendingFields, pendingLines, type Rendered, type ReplyContext, sizeOf, storageError } from "./reply-parts.ts";
 import { handleLine, nextLine } from "./reply-text.ts";
 import { taskFields } from "./task-fields.ts";
@@ -92,23 +92,23 @@ function frame(
 function fullItem({ item }: News, textMax: number, context: ReplyContext): Rendered {
   const { view } = item;
   const say = sayState(item, 0);
-  const next = nextJson(view.next, [], context);
+  const next = nextOfTask(view, view.next, context);
   const fields = { created: null, replayedAgeMs: null, waitEnded: null, stepsTold: 0 };
   const json = { say, next, ...taskFields(item, context.caller, fields), ...fromChild(item, textMax) };
-  const lines = ["", say, handleLine(view, null), nextLine(next), ...fencedText(item, textMax, context.nonce)];
+  const lines = ["", say, handleLine(view, null), nextLine(next, view.status), ...fencedText(item, textMax, context.nonce)];
   return { json: compact(json), text: lines.join("\n") };
 }
 
 /** What a task whose description is very long is cut to, so that its news can be told at all. */
 function essentials({ item }: News, context: ReplyContext): Rendered {
   const { view } = item;
-  const next = nextJson(view.next, [], context);
+  const next = nextOfTask(view, view.next, context);
   const say = sayState(item, 0);
   const { status, phase, handle, settlements } = view;
   const settlement = settlements === 0 ? null : settlements;
   return {
     json: compact({ say, next, status, phase, ...handle, settlement }),
-    text: ["", say, handleLine(view, null), nextLine(next)].join("\n"),
+    text: ["", say, handleLine(view, null), nextLine(next, view.status)].join("\n"),
   };
 }
 

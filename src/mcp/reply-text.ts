@@ -5,11 +5,14 @@
  */
 
 import type { TaskView } from "../core/describe.ts";
+import type { Code } from "../core/rejection.ts";
 import { sanitiseLine } from "../core/sanitise.ts";
+import type { Status } from "../core/task.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-export function nextLine(next: Json): string {
+/** `about`: the status of the task that the answer tells of, or the code of the refusal. */
+export function nextLine(next: Json, about: Status | Code | null = null): string {
   const { kind, tool } = next;
   const call = `${String(tool)} ${JSON.stringify(next["arguments"] ?? {})}`;
   const change = JSON.stringify(next["change"] ?? {});
@@ -17,7 +20,9 @@ export function nextLine(next: Json): string {
     case "wait":
       return `NEXT: ${call}. Or do other work, or end your turn and tell the user the task id. Do not start it again.`;
     case "use_result":
-      return "NEXT: use the result. A follow-up to the same child: task_continue.";
+      return about === "cancelled"
+        ? "NEXT: nothing; it is cancelled. Only if the work is wanted after all: task_continue."
+        : "NEXT: use the result. A follow-up to the same child: task_continue.";
     case "answer":
       return `NEXT: ${call} plus the optionId you choose. Allow only what your user has allowed; else ask the user.`;
     case "continue":
@@ -25,7 +30,7 @@ export function nextLine(next: Json): string {
     case "repeat_same_call":
       return `NEXT: the same ${String(tool)} call again, unchanged.`;
     case "choose_key":
-      return `NEXT: ${String(tool)} with the same arguments but ${change}, if this is new work.`;
+      return `NEXT: ${String(tool)} with the same arguments but ${change}${keyNote(about)}.`;
     case "fix":
       return fixLine(next, call, change);
     case "ask_user":
@@ -33,6 +38,12 @@ export function nextLine(next: Json): string {
     default:
       return "NEXT: do this work yourself.";
   }
+}
+
+/** When a new key is the right thing. */
+function keyNote(about: Status | Code | null): string {
+  if (about === "missing_client_request_id") return "";
+  return about === "failed" ? ", if it shall be run again from the start" : ", if this is new work";
 }
 
 /** For arguments that do not fit, `change` says what is expected of each. */
@@ -43,9 +54,8 @@ export function putRightLine(next: Json): string {
 }
 
 function fixLine(next: Json, call: string, change: string): string {
+  if (next["tool"] === "task_continue") return `NEXT: tell your user what has to be put right; then ${call}.`;
   if (next["arguments"] !== undefined) return `NEXT: ${call}`;
-  if (next["change"] === undefined)
-    return "NEXT: tell your user what has to be put right; then continue the same task.";
   return `NEXT: ${String(next["tool"])} with the same arguments but ${change}.`;
 }
 

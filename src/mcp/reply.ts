@@ -12,7 +12,7 @@ import { type Code, RETRYABLE } from "../core/rejection.ts";
 import type { Answer, TaskAnswer, TaskItem } from "../ports/engine.ts";
 import { fencedText, fromChild } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
-import { nextJson } from "./next-json.ts";
+import { nextJson, nextOfTask } from "./next-json.ts";
 import { renderList } from "./reply-list.ts";
 import {
   listItem,
@@ -78,7 +78,7 @@ function renderTask(answer: Of<"task">, context: ReplyContext): Rendered {
 function taskWith(answer: Of<"task">, textMax: number, context: ReplyContext): Rendered {
   const { item } = answer;
   const say = sayOf(answer, context.starts);
-  const next = nextJson(answer.next, [], context);
+  const next = nextOfTask(item.view, answer.next, context);
   const json = {
     say,
     next,
@@ -93,7 +93,7 @@ function taskWith(answer: Of<"task">, textMax: number, context: ReplyContext): R
     say,
     handleLine(item.view, answer.clientRequestId) + settlementNote(item),
     ...otherLines(answer),
-    nextLine(next),
+    nextLine(next, answer.notANewRun ? null : item.view.status),
     ...pendingLines(answer.pending),
     ...fencedText(item, textMax, context.nonce),
   ];
@@ -129,7 +129,7 @@ function renderRefusal(answer: Of<"refusal">, context: ReplyContext): Rendered {
     ...(about === null ? [] : [handleLine(about, null)]),
     ...relatedLines(related),
     ...newest.map((view) => `Yours: ${listLine(view)}`),
-    code === "invalid_arguments" ? putRightLine(next) : nextLine(next),
+    code === "invalid_arguments" ? putRightLine(next) : nextLine(next, code),
     ...pendingLines(answer.pending),
   ];
   return { json: compact(json), text: lines.join("\n") };

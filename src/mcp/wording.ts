@@ -272,7 +272,7 @@ function reasonOf(rejection: Rejection, key: string | null): string {
     case "capacity_full":
       return `the limit of ${text("limit")} is reached. Nothing is lost: send the same call again later.`;
     case "rate_limit":
-      return `more than ${text("limit")} delegations within a minute. Nothing was created: send the same call again in a minute.`;
+      return `the limit of ${text("limit")} delegations a minute is reached. Nothing was created: send the same call again in a minute.`;
     case "storage_unavailable":
       return `the server cannot write its data at present${text("storageCode") === "" ? "" : ` (${text("storageCode")})`}. Running children go on; tell your user, and send the same call again later.`;
     case "stopping":

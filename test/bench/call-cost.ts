@@ -39,6 +39,7 @@ async function costIn(era: Era, scene: Scene): Promise<readonly Figure[]> {
     {
       name: "echo",
       server: echo,
+      warmUp: plan.readsToWarmUp,
       count: plan.readsPerRound,
       drive: (count) =>
         echoLoad.drive(count, (n) => echoWire.call("echo", { taskId: oneOf(tasks, n) }), '"structuredContent"'),
@@ -46,6 +47,7 @@ async function costIn(era: Era, scene: Scene): Promise<readonly Figure[]> {
     {
       name: "task_status",
       server: daemon,
+      warmUp: plan.readsToWarmUp,
       count: plan.readsPerRound,
       drive: (count) =>
         daemonLoad.drive(count, (n) => wire.call("task_status", { taskId: oneOf(tasks, n) }), '"status":"working"'),
@@ -53,11 +55,12 @@ async function costIn(era: Era, scene: Scene): Promise<readonly Figure[]> {
     {
       name: "delegate_task",
       server: daemon,
+      warmUp: plan.delegationsToWarmUp,
       count: plan.delegationsPerRound,
       drive: (count) => daemonLoad.drive(count, () => delegation(wire), '"created":"new"'),
     },
   ];
-  const series = await interleave(contenders, plan);
+  const series = await interleave(contenders, plan.rounds);
   const echoUs = seriesOf(series, "echo");
   return [
     { name: "task_status", target: STATUS_TARGET },

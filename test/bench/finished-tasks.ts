@@ -70,7 +70,7 @@ async function measureCalls(few: Side, many: Side, scene: Scene): Promise<readon
   const fewCalls = await callsOf("few", { ...few.filled, daemon: fewDaemon, load: fewLoad }, plan);
   const manyCalls = await callsOf("many", { ...many.filled, daemon: manyDaemon, load: manyLoad }, plan);
   const inTurns = fewCalls.flatMap((contender, at) => [contender, oneOf(manyCalls, at)]);
-  const series = await interleave(inTurns, plan);
+  const series = await interleave(inTurns, plan.rounds);
   const finished = plan.finished.toLocaleString("en");
   return OPERATIONS.map((operation) => {
     const fewUs = seriesOf(series, `${operation} few`);
@@ -100,7 +100,9 @@ async function callsOf(side: string, asked: Asked, plan: Plan): Promise<readonly
   return OPERATIONS.map((operation) => ({
     name: `${operation} ${side}`,
     server: daemon,
-    count: operation === "delegate_task" ? plan.delegationsPerRound : Math.ceil(plan.readsPerRound / 2),
+    ...(operation === "delegate_task"
+      ? { warmUp: plan.delegationsToWarmUp, count: plan.delegationsPerRound }
+      : { warmUp: Math.ceil(plan.readsToWarmUp / 4), count: Math.ceil(plan.readsPerRound / 2) }),
     drive: (count) => drive(operation, count, { load, read, wire, readerWire }),
   }));
 }

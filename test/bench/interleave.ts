@@ -11,6 +11,8 @@ import { median } from "./statistics.ts";
 export type Contender = {
   readonly name: string;
   readonly server: Pick<ServerProcess, "usageUs">;
+  /** Calls before anything is measured: code gets as fast as it will be only after thousands. */
+  readonly warmUp: number;
   /** Calls in a round. */
   readonly count: number;
   drive(count: number): Promise<void>;
@@ -19,19 +21,15 @@ export type Contender = {
 /** CPU time per call in µs, by round. */
 export type Series = readonly number[];
 
-export type Rounds = { readonly rounds: number; readonly warmUpRounds: number };
-
 /** Series by name of contender. */
 export async function interleave(
   contenders: readonly Contender[],
-  { rounds, warmUpRounds }: Rounds,
+  rounds: number,
 ): Promise<ReadonlyMap<string, Series>> {
   const series = new Map(contenders.map(({ name }): [string, number[]] => [name, []]));
-  for (let round = -warmUpRounds; round < rounds; round += 1) {
-    for (const contender of contenders) {
-      const cpuUs = await cpuPerCallUs(contender);
-      if (round >= 0) series.get(contender.name)?.push(cpuUs);
-    }
+  for (const { drive, warmUp } of contenders) await drive(warmUp);
+  for (let round = 0; round < rounds; round += 1) {
+    for (const contender of contenders) series.get(contender.name)?.push(await cpuPerCallUs(contender));
   }
   return series;
 }

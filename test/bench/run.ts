@@ -20,9 +20,10 @@ import type { Plan, Scene } from "./scene.ts";
 
 const FULL: Plan = {
   rounds: 9,
-  warmUpRounds: 2,
-  readsPerRound: 600,
-  delegationsPerRound: 120,
+  readsToWarmUp: 5_000,
+  delegationsToWarmUp: 400,
+  readsPerRound: 500,
+  delegationsPerRound: 60,
   held: 2_000,
   wakes: 200,
   finished: 100_000,
@@ -32,9 +33,10 @@ const FULL: Plan = {
 
 const QUICK: Plan = {
   rounds: 5,
-  warmUpRounds: 1,
+  readsToWarmUp: 1_500,
+  delegationsToWarmUp: 150,
   readsPerRound: 300,
-  delegationsPerRound: 80,
+  delegationsPerRound: 60,
   held: 500,
   wakes: 50,
   finished: 10_000,

@@ -5,10 +5,12 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Load } from "./load.ts";
-import type { Rounds } from "./interleave.ts";
 import { type Call, structuredContentOf, type Wire } from "./wire.ts";
 
-export type Plan = Rounds & {
+export type Plan = {
+  readonly rounds: number;
+  readonly readsToWarmUp: number;
+  readonly delegationsToWarmUp: number;
   /** Calls in a round that only read. */
   readonly readsPerRound: number;
   /** Delegations in a round; they stay in the queue. */

@@ -42,10 +42,13 @@ describe("slice per client (P8)", () => {
     ["Visual Studio Code", "1.120", 240_000, 240_000],
     ["somebody-else", "1", 25_000, 25_000],
   ];
-  it.each(table)("holds %s %s for %i ms, with a progress token for %i ms (H5, PE1)", (name, version, plainMs, withMs) => {
-    expect(slice({ client: client(name, version) })).toBe(plainMs);
-    expect(slice({ client: client(name, version), progressToken: true })).toBe(withMs);
-  });
+  it.each(table)(
+    "holds %s %s for %i ms, with a progress token for %i ms (H5, PE1)",
+    (name, version, plainMs, withMs) => {
+      expect(slice({ client: client(name, version) })).toBe(plainMs);
+      expect(slice({ client: client(name, version), progressToken: true })).toBe(withMs);
+    },
+  );
 
   it("holds a client that never said its name as shortly as an unknown one", () => {
     expect(slice({ client: null, progressToken: true })).toBe(25_000);
@@ -95,7 +98,8 @@ describe("reading limits off the wire", () => {
 
   it("takes only positive whole numbers for a client's limit", () => {
     expect(timeLimitMs("30000")).toBe(30_000);
-    for (const text of ["0", "-5", "1.5", "1e9", "", "99999999999", undefined, ["1"]]) expect(timeLimitMs(text)).toBeNull();
+    for (const text of ["0", "-5", "1.5", "1e9", "", "99999999999", undefined, ["1"]])
+      expect(timeLimitMs(text)).toBeNull();
   });
 });
 

@@ -60,7 +60,12 @@ describe.each(CLIENT_KINDS)("SDK client %s", (kind) => {
   });
 
   it("tells the tool who asks, through which client and in which era", async () => {
-    await using client = await openClient(kind, { url: server.mcpUrl, name: "opencode", version: "1.18.33", token: "token-of-bob" });
+    await using client = await openClient(kind, {
+      url: server.mcpUrl,
+      name: "opencode",
+      version: "1.18.33",
+      token: "token-of-bob",
+    });
     const call = client.call("hold", { name: `who ${kind}` });
     const hold = await server.wire.arrived(`who ${kind}`);
     hold.release("seen");
@@ -129,20 +134,18 @@ describe("era of a request", () => {
       params: fc.option(fc.record({ _meta: meta, name: fc.constant("echo") }), { nil: undefined }),
     });
     const body = fc.oneof(message, fc.array(message, { maxLength: 2 }), fc.constantFrom(null, 3, "x", {}));
-    fc.assert(
-      fc.property(body, versions, (sent, version) => {
-        const wire: unknown = JSON.parse(JSON.stringify(sent));
-        const header = version === undefined ? {} : { "mcp-protocol-version": version };
-        const outcome = classifyInboundRequest({
-          httpMethod: "POST",
-          body: wire,
-          ...(version === undefined ? {} : { protocolVersionHeader: version }),
-        });
-        const expected = outcome.kind === "legacy" ? "legacy" : "modern";
-        return eraOf({ headers: header, body: wire }) === expected;
-      }),
-      { numRuns: 2_000 },
-    );
+    const agreed = fc.property(body, versions, (sent, version) => {
+      const wire: unknown = JSON.parse(JSON.stringify(sent));
+      const header = version === undefined ? {} : { "mcp-protocol-version": version };
+      const outcome = classifyInboundRequest({
+        httpMethod: "POST",
+        body: wire,
+        ...(version === undefined ? {} : { protocolVersionHeader: version }),
+      });
+      const expected = outcome.kind === "legacy" ? "legacy" : "modern";
+      return eraOf({ headers: header, body: wire }) === expected;
+    });
+    expect(() => fc.assert(agreed, { numRuns: 2_000 })).not.toThrow();
   });
 });
 
@@ -154,7 +157,9 @@ describe("modern era by hand", () => {
       [1, 2].map(async () => (await post(server, list, { headers: modernHeaders("tools/list") })).text()),
     );
     expect(second).toBe(first);
-    expect(parsed(first ?? "")).toMatchObject({ result: { resultType: "complete", ttlMs: 300_000, cacheScope: "private" } });
+    expect(parsed(first ?? "")).toMatchObject({
+      result: { resultType: "complete", ttlMs: 300_000, cacheScope: "private" },
+    });
   });
 
   it("acknowledges a subscription with its id at once and ends it, because the list never changes", async () => {
@@ -171,11 +176,35 @@ describe("modern era by hand", () => {
   });
 
   it.each([
-    ["header and body disagree", { ...modernHeaders("tools/list"), "mcp-method": "ping" }, list, 400, -32020],
-    ["the version is unknown", { ...modernHeaders("tools/list"), "mcp-protocol-version": "2099-01-01" }, withVersion("2099-01-01"), 400, -32022],
-    ["the envelope is missing", modernHeaders("tools/list"), { ...list, params: {} }, 400, -32602],
-    ["the method is unknown", modernHeaders("nope/nope"), { ...list, method: "nope/nope" }, 404, -32601],
-  ] as const)("refuses with a next step when %s (P1)", async (_case, headers, body, status, code) => {
+    {
+      when: "header and body disagree",
+      headers: { ...modernHeaders("tools/list"), "mcp-method": "ping" },
+      body: list,
+      status: 400,
+      code: -32020,
+    },
+    {
+      when: "the version is unknown",
+      headers: { ...modernHeaders("tools/list"), "mcp-protocol-version": "2099-01-01" },
+      body: withVersion("2099-01-01"),
+      status: 400,
+      code: -32022,
+    },
+    {
+      when: "the envelope is missing",
+      headers: modernHeaders("tools/list"),
+      body: { ...list, params: {} },
+      status: 400,
+      code: -32602,
+    },
+    {
+      when: "the method is unknown",
+      headers: modernHeaders("nope/nope"),
+      body: { ...list, method: "nope/nope" },
+      status: 404,
+      code: -32601,
+    },
+  ])("refuses with a next step when $when (P1)", async ({ headers, body, status, code }) => {
     const response = await post(server, body, { headers });
     expect(response.status).toBe(status);
     const answer = await json(response);
@@ -247,7 +276,12 @@ describe("legacy era by hand", () => {
   it.each([
     ["an unknown method", { jsonrpc: "2.0", id: 1, method: "nope" }, 200, -32601],
     ["a call without a name", { jsonrpc: "2.0", id: 1, method: "tools/call", params: {} }, 200, -32602],
-    ["arguments that are no object", { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: [] } }, 200, -32602],
+    [
+      "arguments that are no object",
+      { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: [] } },
+      200,
+      -32602,
+    ],
     ["an empty batch", [], 400, -32600],
     ["no message at all", { hello: 1 }, 400, -32600],
   ] as const)("refuses %s with a next step (P1)", async (_case, body, status, code) => {
@@ -259,7 +293,9 @@ describe("legacy era by hand", () => {
   });
 
   it("refuses a protocol version that it does not know, naming those it does", async () => {
-    const response = await post(server, callBody(1, "echo", { text: "x" }), { headers: { "mcp-protocol-version": "2025-01-01" } });
+    const response = await post(server, callBody(1, "echo", { text: "x" }), {
+      headers: { "mcp-protocol-version": "2025-01-01" },
+    });
     expect(response.status).toBe(400);
     expect(textAt(await json(response), "error", "data", "next", "change")).toContain("2025-11-25");
   });
@@ -283,7 +319,9 @@ describe("what the tool is told beside the message", () => {
   }
 
   it("reads the client's own limit from the header, else from the URL", async () => {
-    expect((await contextOf({ "x-request-timeout-ms": "30000" }, "?requestTimeoutMs=5000")).requestTimeoutMs).toBe(30_000);
+    expect((await contextOf({ "x-request-timeout-ms": "30000" }, "?requestTimeoutMs=5000")).requestTimeoutMs).toBe(
+      30_000,
+    );
     expect((await contextOf({}, "?requestTimeoutMs=5000")).requestTimeoutMs).toBe(5_000);
     expect((await contextOf({}, "")).requestTimeoutMs).toBeNull();
   });

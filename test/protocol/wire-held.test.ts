@@ -37,7 +37,12 @@ afterEach(async () => {
 });
 
 /** The same held call in either era. */
-async function openHold(server: WireServer, era: "legacy" | "modern", name: string, options: RawOptions = {}): Promise<RawStream> {
+async function openHold(
+  server: WireServer,
+  era: "legacy" | "modern",
+  name: string,
+  options: RawOptions = {},
+): Promise<RawStream> {
   const legacy = era === "legacy";
   const body = callBody(1, "hold", { name }, legacy ? {} : modernMeta());
   const headers = { ...(legacy ? {} : modernHeaders("tools/call", "hold")), ...options.headers };
@@ -125,7 +130,10 @@ describe.each(["legacy", "modern"] as const)("a held call of the %s era", (era) 
     while (values.length < 4) {
       const message = messagesOf([(await stream.next()) ?? {}])[0];
       if (message === undefined) continue;
-      expect(message).toMatchObject({ method: "notifications/progress", params: { progressToken: "t", message: "holding beat" } });
+      expect(message).toMatchObject({
+        method: "notifications/progress",
+        params: { progressToken: "t", message: "holding beat" },
+      });
       values.push(Number(at(message, "params", "progress")));
     }
     hold.release("ok");
@@ -282,7 +290,9 @@ describe("cancel notices (C5, C6, P7)", () => {
     const bystanding = await server.wire.arrived("bystander");
     for (let round = 0; round < 10; round++) {
       const ids = Array.from({ length: 20 }, (_, index) => round * 20 + index);
-      const streams = await Promise.all(ids.map((id) => openStream(server, callBody(id, "hold", { name: `n${id}` }), { session })));
+      const streams = await Promise.all(
+        ids.map((id) => openStream(server, callBody(id, "hold", { name: `n${id}` }), { session })),
+      );
       const holds = await Promise.all(ids.map((id) => server.wire.arrived(`n${id}`)));
       await Promise.all(ids.map((id) => post(server, cancelBody(id), { session })));
       expect(await Promise.all(holds.map((hold) => hold.over))).toEqual(ids.map(() => "cancelled"));

@@ -16,7 +16,9 @@ const api: FastifyPluginAsync = async (app) => {
   app.get("/api/boom", async () => {
     throw new Error("secret detail");
   });
-  app.get("/", { config: { access: "open" } }, async (_request, reply) => reply.type("text/html").send("<!doctype html>"));
+  app.get("/", { config: { access: "open" } }, async (_request, reply) =>
+    reply.type("text/html").send("<!doctype html>"),
+  );
 };
 
 let server: WireServer;
@@ -68,16 +70,24 @@ const ROUTES = [
 ] as const;
 
 describe("Host and Origin (X1)", () => {
-  it.each(ROUTES)("refuses a foreign Host on %s %s before anything else, with and without a token", async (method, path) => {
-    for (const auth of [[], [AUTH]]) {
-      const answer = await raw([`${method} ${path} HTTP/1.1`, "Host: evil.example", ...auth]);
-      expect(answer.status).toBe(403);
-      expect(answer.body).toContain('"next"');
-    }
-  });
+  it.each(ROUTES)(
+    "refuses a foreign Host on %s %s before anything else, with and without a token",
+    async (method, path) => {
+      for (const auth of [[], [AUTH]]) {
+        const answer = await raw([`${method} ${path} HTTP/1.1`, "Host: evil.example", ...auth]);
+        expect(answer.status).toBe(403);
+        expect(answer.body).toContain('"next"');
+      }
+    },
+  );
 
   it.each(ROUTES)("refuses a foreign Origin and the Origin null on %s %s", async (method, path) => {
-    for (const origin of ["http://evil.example", "null", "http://127.0.0.1.evil.example", "http://localhost@evil.example"]) {
+    for (const origin of [
+      "http://evil.example",
+      "null",
+      "http://127.0.0.1.evil.example",
+      "http://localhost@evil.example",
+    ]) {
       const answer = await raw([`${method} ${path} HTTP/1.1`, "Host: 127.0.0.1", `Origin: ${origin}`, AUTH]);
       expect(answer.status).toBe(403);
     }
@@ -139,17 +149,24 @@ describe("tokens", () => {
     ["an unknown one", "Bearer 0123456789abcdef", "token_unknown"],
   ];
 
-  it.each(cases)("with %s are answered 401, a challenge and what is probably wrong (P1)", async (_what, header, code) => {
-    const auth = header === null ? [] : [`Authorization: ${header}`];
-    const answer = await raw(["POST /mcp HTTP/1.1", "Host: localhost", JSON_TYPE, ...auth], call);
-    expect(answer.status).toBe(401);
-    expect(answer.head.toLowerCase()).toContain('www-authenticate: bearer realm="delegate-mcp"');
-    const body = parsed(answer.body);
-    expect(body).toMatchObject({ jsonrpc: "2.0", id: null, error: { code: 401, data: { code, next: { kind: "ask_user" } } } });
-    const page = await raw(["GET /api/me HTTP/1.1", "Host: localhost", ...auth]);
-    expect(parsed(page.body)).toMatchObject({ error: { code }, next: { kind: "ask_user" } });
-    if (header !== null && header.length > 10) expect(answer.body + page.body).not.toContain(header.slice(7));
-  });
+  it.each(cases)(
+    "with %s are answered 401, a challenge and what is probably wrong (P1)",
+    async (_what, header, code) => {
+      const auth = header === null ? [] : [`Authorization: ${header}`];
+      const answer = await raw(["POST /mcp HTTP/1.1", "Host: localhost", JSON_TYPE, ...auth], call);
+      expect(answer.status).toBe(401);
+      expect(answer.head.toLowerCase()).toContain('www-authenticate: bearer realm="delegate-mcp"');
+      const body = parsed(answer.body);
+      expect(body).toMatchObject({
+        jsonrpc: "2.0",
+        id: null,
+        error: { code: 401, data: { code, next: { kind: "ask_user" } } },
+      });
+      const page = await raw(["GET /api/me HTTP/1.1", "Host: localhost", ...auth]);
+      expect(parsed(page.body)).toMatchObject({ error: { code }, next: { kind: "ask_user" } });
+      if (header !== null && header.length > 10) expect(answer.body + page.body).not.toContain(header.slice(7));
+    },
+  );
 
   it("in the URL are refused with 400 and never logged", async () => {
     for (const name of ["token", "access_token", "api_key", "Authorization"]) {
@@ -202,12 +219,12 @@ describe("tokens", () => {
 describe("refusals say what to do next, as JSON-RPC on /mcp and as JSON elsewhere (P1)", () => {
   const big = JSON.stringify({ text: "x".repeat(20_000) });
   it.each([
-    ["a body that is no JSON", JSON_TYPE, "{oops", 400, -32700],
-    ["an empty body", JSON_TYPE, "", 400, -32700],
-    ["a body that is too large", JSON_TYPE, big, 413, 413],
-    ["another content type", "Content-Type: text/plain", "hello", 415, 415],
-    ["a poisoned prototype", JSON_TYPE, '{"__proto__":{"x":1}}', 400, -32700],
-  ])("for %s", async (_what, type, body, status, code) => {
+    { what: "a body that is no JSON", type: JSON_TYPE, body: "{oops", status: 400, code: -32700 },
+    { what: "an empty body", type: JSON_TYPE, body: "", status: 400, code: -32700 },
+    { what: "a body that is too large", type: JSON_TYPE, body: big, status: 413, code: 413 },
+    { what: "another content type", type: "Content-Type: text/plain", body: "hello", status: 415, code: 415 },
+    { what: "a poisoned prototype", type: JSON_TYPE, body: '{"__proto__":{"x":1}}', status: 400, code: -32700 },
+  ])("for $what", async ({ type, body, status, code }) => {
     const rpc = await raw(["POST /mcp HTTP/1.1", "Host: localhost", type, AUTH], body);
     expect([rpc.status, at(parsed(rpc.body), "error", "code")]).toEqual([status, code]);
     expect(textAt(parsed(rpc.body), "error", "data", "next", "kind")).toBe("fix");
@@ -226,7 +243,10 @@ describe("refusals say what to do next, as JSON-RPC on /mcp and as JSON elsewher
     const answer = await raw(["GET /api/boom HTTP/1.1", "Host: localhost", AUTH]);
     expect([answer.status, textAt(parsed(answer.body), "next", "kind")]).toEqual([500, "repeat_same_call"]);
     expect(answer.body).not.toContain("secret detail");
-    expect(server.log.entries.at(-1)).toMatchObject({ event: "request_failed", fields: { route: "/api/boom", message: "secret detail" } });
+    expect(server.log.entries.at(-1)).toMatchObject({
+      event: "request_failed",
+      fields: { route: "/api/boom", message: "secret detail" },
+    });
   });
 
   it("for bytes that are no HTTP", async () => {

@@ -74,7 +74,10 @@ describe("resuming by hand", () => {
     }
     await using last = await resumeStream(server, id);
     (await server.wire.arrived("often")).release("the same");
-    expect(messagesOf(await last.rest()).at(-1)).toMatchObject({ id: "call-7", result: { structuredContent: { text: "the same" } } });
+    expect(messagesOf(await last.rest()).at(-1)).toMatchObject({
+      id: "call-7",
+      result: { structuredContent: { text: "the same" } },
+    });
   });
 
   it("waits only for what is left of the slice, and answers at once when nothing is (P8)", async () => {
@@ -124,7 +127,10 @@ describe("resuming by hand", () => {
     const hold = await second.wire.arrived("restart");
     expect(hold.context.client).toEqual(CLAUDE);
     hold.release("after the restart");
-    expect(messagesOf(await stream.rest()).at(-1)).toMatchObject({ id: "call-7", result: { structuredContent: { resumed: true } } });
+    expect(messagesOf(await stream.rest()).at(-1)).toMatchObject({
+      id: "call-7",
+      result: { structuredContent: { resumed: true } },
+    });
   });
 
   it("gives a foreign caller what it gives for nonsense: one comment and the end (P16)", async () => {
@@ -148,7 +154,10 @@ describe("resuming by hand", () => {
     await using stream = await openStream(server, callBody(1, "hold", { name: "big", note: "x".repeat(2_000) }));
     expect(await stream.next()).toEqual({ comment: true });
     (await server.wire.arrived("big")).release("answered all the same");
-    expect(messagesOf(await stream.rest()).at(-1)).toMatchObject({ id: 1, result: { structuredContent: { end: "released" } } });
+    expect(messagesOf(await stream.rest()).at(-1)).toMatchObject({
+      id: 1,
+      result: { structuredContent: { end: "released" } },
+    });
   });
 
   it("lets a cancel notice reach the resumed wait", async () => {
@@ -157,29 +166,36 @@ describe("resuming by hand", () => {
     const id = await brokenHold(server, "cancel", session);
     await using stream = await resumeStream(server, id, { session });
     const hold = await server.wire.arrived("cancel");
-    await post(server, { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "call-7" } }, { session });
+    await post(
+      server,
+      { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "call-7" } },
+      { session },
+    );
     expect(await hold.over).toBe("cancelled");
     await stream.rest();
   });
 });
 
 describe.each(["1.x", "2.x legacy"] as const)("SDK client %s", (kind) => {
-  it.each(["reset", "clean end"] as const)("comes back by itself after a %s and gets its answer (H1, P7)", async (how) => {
-    const server = await start();
-    await using proxy = await startTcpFaultProxy(server.port);
-    await using client = await openClient(kind, { url: proxy.through(server.mcpUrl) });
-    const heard = Promise.withResolvers<void>();
-    const call = client.call("hold", { name: how }, { onProgress: () => heard.resolve() });
-    const hold = await server.wire.arrived(how);
-    const connection = await proxy.streamStarted();
-    await heard.promise;
-    if (how === "reset") connection.cut();
-    else connection.halfClose();
-    expect(await hold.over).toBe("closed");
-    (await server.wire.arrived(how)).release("resumed");
-    expect((await call).structured).toMatchObject({ text: "resumed", resumed: true });
-    expect(server.wire.calls.length).toBe(2);
-  });
+  it.each(["reset", "clean end"] as const)(
+    "comes back by itself after a %s and gets its answer (H1, P7)",
+    async (how) => {
+      const server = await start();
+      await using proxy = await startTcpFaultProxy(server.port);
+      await using client = await openClient(kind, { url: proxy.through(server.mcpUrl) });
+      const heard = Promise.withResolvers<void>();
+      const call = client.call("hold", { name: how }, { onProgress: () => heard.resolve() });
+      const hold = await server.wire.arrived(how);
+      const connection = await proxy.streamStarted();
+      await heard.promise;
+      if (how === "reset") connection.cut();
+      else connection.halfClose();
+      expect(await hold.over).toBe("closed");
+      (await server.wire.arrived(how)).release("resumed");
+      expect((await call).structured).toMatchObject({ text: "resumed", resumed: true });
+      expect(server.wire.calls.length).toBe(2);
+    },
+  );
 
   it("survives a restart of the daemon in mid-wait (R4, P7)", async () => {
     const first = await start({ mcp: { retryMs: 300 } });

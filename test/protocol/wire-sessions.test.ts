@@ -37,7 +37,10 @@ describe.each(SESSION_IDS)("with %s (R4, R5)", (_what, session) => {
   it("serves calls, lists and notifications", async () => {
     const server = await start();
     const call = await post(server, callBody(1, "echo", { text: "served" }), options);
-    expect([call.status, textAt(parsed(await call.text()), "result", "structuredContent", "text")]).toEqual([200, "served"]);
+    expect([call.status, textAt(parsed(await call.text()), "result", "structuredContent", "text")]).toEqual([
+      200,
+      "served",
+    ]);
     const list = await post(server, { jsonrpc: "2.0", id: 2, method: "tools/list" }, options);
     expect([list.status, at(parsed(await list.text()), "result", "tools", 0, "name")]).toEqual([200, "echo"]);
     expect((await post(server, { jsonrpc: "2.0", method: "notifications/initialized" }, options)).status).toBe(202);
@@ -62,7 +65,9 @@ describe("several clients", () => {
     const server = await start();
     const names = Array.from({ length: 10 }, (_, index) => `client-${index}`);
     const clients = await Promise.all(
-      names.map((name, index) => openClient(CLIENT_KINDS[index % CLIENT_KINDS.length] ?? "1.x", { url: server.mcpUrl, name })),
+      names.map((name, index) =>
+        openClient(CLIENT_KINDS[index % CLIENT_KINDS.length] ?? "1.x", { url: server.mcpUrl, name }),
+      ),
     );
     const heard = new Map<string, (string | undefined)[]>(names.map((name) => [name, []]));
     const calls = clients.map((client, index) => {
@@ -124,7 +129,9 @@ describe("clients that leak", () => {
 
   it("leave nothing behind with 1,000 initialises that are never closed, and an open wait is never evicted (E3)", async () => {
     const server = await start();
-    await using waiting = await openStream(server, callBody(1, "hold", { name: "old wait" }), { session: await initialize(server) });
+    await using waiting = await openStream(server, callBody(1, "hold", { name: "old wait" }), {
+      session: await initialize(server),
+    });
     const hold = await server.wire.arrived("old wait");
     const posts = (count: number): PipelinedPost[] =>
       Array.from({ length: count }, (_, id) => {

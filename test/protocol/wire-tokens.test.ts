@@ -36,14 +36,25 @@ describe("session id (R4, R5)", () => {
     const ids = createSessionIds(KEY);
     const id = ids.mint({ name: "x", version: "1" });
     const damaged = `${id.slice(0, -2)}${id.endsWith("AA") ? "BB" : "AA"}`;
-    for (const text of [undefined, "", ".", "x", damaged, `${id}x`, createSessionIds(OTHER_KEY).mint(null), "1868a90c-7b"]) {
+    for (const text of [
+      undefined,
+      "",
+      ".",
+      "x",
+      damaged,
+      `${id}x`,
+      createSessionIds(OTHER_KEY).mint(null),
+      "1868a90c-7b",
+    ]) {
       expect(ids.read(text)).toBeNull();
     }
   });
 
   it("never throws, whatever arrives in the header", () => {
     const ids = createSessionIds(KEY);
-    fc.assert(fc.property(fc.string({ maxLength: 600 }), (text) => ids.read(text) === null));
+    expect(() =>
+      fc.assert(fc.property(fc.string({ maxLength: 600 }), (text) => ids.read(text) === null)),
+    ).not.toThrow();
   });
 
   it("is no event id and an event id is no session id", () => {
@@ -82,6 +93,7 @@ describe("event id of a held call (P7)", () => {
 
   it("never throws, whatever arrives in the header", () => {
     const ids = createResumeIds(KEY);
-    fc.assert(fc.property(fc.string({ maxLength: 1_200 }), (text) => ids.read(text, "alice", 0) === null));
+    const never = fc.property(fc.string({ maxLength: 1_200 }), (text) => ids.read(text, "alice", 0) === null);
+    expect(() => fc.assert(never)).not.toThrow();
   });
 });

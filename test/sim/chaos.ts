@@ -57,8 +57,8 @@ export function temperOf(random: Random): Temper {
     unruly: random.pick([0, 0.1, 0.4]),
     child: {
       faulty: random.pick([0, 0.3, 0.6]),
-      asking: random.pick([0, 0.1, 0.3]),
-      stubborn: random.pick([0, 0, 0.1, 0.3]),
+      asking: random.pick([0, 0.2, 0.5]),
+      stubborn: random.pick([0, 0, 0.1, 0.4]),
       hanging: random.pick([0, 0.3, 1]),
       leaving: random.pick([0, 0.1, 0.4]),
     },
@@ -70,7 +70,7 @@ export function temperOf(random: Random): Temper {
       continues: random.pick([0, 0.5, 1.5]),
       busy: random.pick([0, 0.3, 1]),
     },
-    answering: random.pick([0, 0.5, 0.9]),
+    answering: random.pick([0, 0.3, 0.8]),
     settings: {
       slots: random.int(1, 4),
       waitsMax: random.weighted([
@@ -89,7 +89,7 @@ export function temperOf(random: Random): Temper {
       backoffMaxMs: random.pick([10_000, 20_000]),
       lossesMax: random.pick([3, 8]),
       stallAfterMs: random.pick([30_000, 60_000]),
-      questionDeadlineMs: random.int(1, 4) * MINUTE_MS,
+      questionDeadlineMs: random.int(20, 180) * 1_000,
       maxActiveMs: random.int(3, 12) * MINUTE_MS,
     },
   };

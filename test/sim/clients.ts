@@ -188,11 +188,18 @@ function createClient(world: ClientWorld) {
 
   async function cancel(): Promise<void> {
     const [view] = shuffled(random, [...desk.views.values()]);
-    if (view === undefined) return;
-    const { taskId } = view.handle;
-    const abandon = caller.kind === "person" && view.survivors.length > 0 && random.chance(0.7);
+    if (view !== undefined) await stop(view, false);
+  }
+
+  /** Only a person gives up on processes, and only on ones that were named. */
+  async function abandon(): Promise<void> {
+    const [view] = [...desk.views.values()].filter(({ survivors }) => survivors.length > 0);
+    if (view !== undefined) await stop(view, true);
+  }
+
+  async function stop({ handle: { taskId } }: TaskView, abandon: boolean): Promise<void> {
     const sent: Sent = { ...NO_SENT, tool: "task_cancel", about: [taskId] };
-    recorder.count(abandon ? "abandoned" : "cancels");
+    if (!abandon) recorder.count("cancels");
     learn(await net.send(from, sent, (engine) => engine.cancel({ taskId, reason: null, abandon }, caller)));
   }
 
@@ -234,6 +241,7 @@ function createClient(world: ClientWorld) {
         [0.7, () => list(false)],
         [1.2, acknowledge],
         [temper.cancels * (caller.kind === "person" ? 2 : 1), cancel],
+        [caller.kind === "person" ? 2 : 0.1, abandon],
         [temper.continues, goOn],
         [0.2, forget],
       ]);

@@ -18,8 +18,8 @@ export type SimStore = {
   handle(life: Life): Store;
   /** The truth, for whoever looks at the world from outside. */
   readonly truth: Store;
-  /** `full`: no commit succeeds. `gone`: nothing succeeds. */
-  trouble: "none" | "full" | "gone";
+  /** `full`: no commit succeeds. `gone`: nothing succeeds. `doubt`: some commits are made and reported as failed. */
+  trouble: "none" | "full" | "gone" | "doubt";
   /** Everything takes up to this much longer. */
   slowMs: number;
 };
@@ -41,9 +41,12 @@ export function createSimStore(world: {
         if (point === "before_commit") {
           if (random.chance(0.15)) await sleep(clock, random.int(1, 20) + random.int(0, sim.slowMs));
           if (!(await turn.life.moving())) throw new Error("the daemon was killed before the commit");
-          if (sim.trouble !== "none") throw new Error("no space left on device");
+          if (sim.trouble === "full" || sim.trouble === "gone") throw new Error("no space left on device");
         }
-        if (point === "after_commit") for (const happening of turn.written) tell(happening);
+        if (point === "after_commit") {
+          for (const happening of turn.written) tell(happening);
+          if (sim.trouble === "doubt" && random.chance(0.5)) throw new Error("the sync failed");
+        }
       },
     },
   });

@@ -47,6 +47,7 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
     source: "simulator",
     seed: String(seed),
     leaseMs: LEASE_MS,
+    slots: temper.settings.slots,
     answerWithinMs: ANSWER_WITHIN_MS,
   });
   const ids = createSimIds(random.fork("ids"), clock.wallMs);
@@ -176,12 +177,7 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
         host.killGuard();
         return;
       case "storage":
-        recorder.count("storageFailures");
-        recorder.add({ kind: "trouble", what: "storage", on: true });
-        store.trouble = own.pick(["full", "full", "gone"]);
-        await sleep(clock, own.int(500, 30_000));
-        store.trouble = "none";
-        recorder.add({ kind: "trouble", what: "storage", on: false });
+        await breakStorage(own.pick(["full", "full", "gone", "doubt"]), own.int(500, 30_000));
         return;
       case "slow_storage":
         recorder.add({ kind: "trouble", what: "slow_storage", on: true });
@@ -202,6 +198,16 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
         recorder.add({ kind: "trouble", what: "provider", on: false });
         return;
     }
+  }
+
+  async function breakStorage(trouble: "full" | "gone" | "doubt", forMs: number): Promise<void> {
+    const what = trouble === "doubt" ? "doubtful_storage" : "storage";
+    recorder.count("storageFailures");
+    recorder.add({ kind: "trouble", what, on: true });
+    store.trouble = trouble;
+    await sleep(clock, forMs);
+    store.trouble = "none";
+    recorder.add({ kind: "trouble", what, on: false });
   }
 
   async function goWrong(): Promise<void> {
@@ -319,9 +325,16 @@ function countOutcomes(recorder: ReturnType<typeof createRecorder>): void {
       case "TaskReopened":
         recorder.count("reopened");
         break;
-      case "TaskSettled":
-        recorder.count(entry.event.settlement.verdict.status);
+      case "SurvivorsFound":
+        recorder.count("named");
         break;
+      case "TaskSettled": {
+        const { verdict, stop } = entry.event.settlement;
+        recorder.count(verdict.status);
+        if (stop.proof === "abandoned") recorder.count("abandoned");
+        recorder.count("kept", stop.kept.length);
+        break;
+      }
       default:
         break;
     }

@@ -65,7 +65,12 @@ export type HarnessExecutable = {
   starts(): readonly HarnessStart[];
 };
 
-export type HarnessStart = { readonly pid: number; readonly mark: string | null; readonly marks: string; readonly args: string };
+export type HarnessStart = {
+  readonly pid: number;
+  readonly mark: string | null;
+  readonly marks: string;
+  readonly args: string;
+};
 
 const SET_UPS: Readonly<Record<HarnessName, (input: SetUpInput) => HarnessSetUp>> = {
   claude: setUpClaude,

@@ -103,7 +103,7 @@ const committedIsTold: Rule = {
         committed.set(JSON.stringify([entry.caller, entry.tool, entry.key]), entry.runMs ?? 0);
       if (entry.kind !== "answer" || entry.form !== "refusal" || entry.created !== "none") return;
       const call = scene.calls.get(entry.id);
-      if (call === undefined || call.key === null) return;
+      if (call === undefined || call.key === null || call.doubtful) return;
       const key = JSON.stringify([call.caller, call.tool, call.key]);
       if (committed.has(key) && overlapping.get(key) === 1) {
         tell(`call ${entry.id}: refused with ${entry.code ?? "nothing"} although its work was committed`);
@@ -249,7 +249,8 @@ const wakes: Rule = {
 
     function judge(scene: Scene): void {
       for (const call of scene.openCalls.values()) {
-        if (due.has(call.id) || excused.has(call.id) || call.sinceUndisturbedMs > moment.undisturbedMs) continue;
+        if (due.has(call.id) || excused.has(call.id) || call.doubtful || call.sinceUndisturbedMs > moment.undisturbedMs)
+          continue;
         if (!hasNewsFor(call, scene, begun.get(call.id) ?? null)) continue;
         // An answer to a question reaches the store beside the engine, which has no verb for it yet.
         if (moment.answered) excused.add(call.id);
@@ -277,6 +278,7 @@ const wakes: Rule = {
         const call = scene.openCalls.get(id);
         if (call !== undefined && undisturbedMs - sinceMs <= answerWithinMs) continue;
         due.delete(id);
+        if (call?.doubtful) continue;
         // Without `after` some news passes by itself: what was over before the call was looked at, need not be told.
         if (call === undefined || !hasNewsFor(call, scene, begun.get(id) ?? null)) continue;
         tell(`call ${id}: has had news for ${undisturbedMs - sinceMs} ms`);

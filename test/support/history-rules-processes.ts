@@ -67,6 +67,9 @@ const claimed: Rule = {
   },
 };
 
+/** Between two looks at processes that will not end: the pause, and the stop itself. */
+const LOOK_MS = 15_000;
+
 const endedMeansStopped: Rule = {
   name: "ended-means-stopped",
   promises: ["P5", "P12"],
@@ -81,6 +84,8 @@ const endedMeansStopped: Rule = {
       tell(`${taskId}: abandoned without names`);
     }
     for (const process of childrenOf(scene, taskId)) {
+      // What survivors started after the last look at them cannot have been named.
+      if (stop.proof === "abandoned" && scene.runMs - process.sinceMs < LOOK_MS) continue;
       if (!named.has(process.pid)) tell(`${taskId}: ${event.kind} while process ${process.pid} lives`);
     }
   },
@@ -105,6 +110,25 @@ const attended: Rule = {
         told.add(process.pid);
         tell(`${process.taskId}: process ${process.pid} has been alone for ${aloneMs} ms`);
       }
+    };
+  },
+};
+
+const slots: Rule = {
+  name: "slots",
+  promises: ["P15"],
+  says: "no daemon runs more children at once than it has places",
+  begin: (tell) => {
+    /** Started by the present daemon; one that has asked something gave its place away, and gets it back unconditionally. */
+    const started = new Map<TaskId, number>();
+    return (entry, scene) => {
+      const { slots } = scene.header;
+      if (entry.kind === "daemon" && entry.did === "started") started.clear();
+      if (entry.kind === "event" && scene.tasks.get(entry.taskId)?.state.kind !== "running")
+        started.delete(entry.taskId);
+      if (slots === null || entry.kind !== "process" || entry.did !== "started" || !entry.main) return;
+      if (scene.tasks.get(entry.taskId)?.state.kind === "running") started.set(entry.taskId, entry.epoch);
+      if (started.size > slots) tell(`${entry.taskId}: child number ${started.size} of ${slots} was started`);
     };
   },
 };
@@ -154,6 +178,7 @@ export const PROCESS_RULES: readonly Rule[] = [
   claimed,
   endedMeansStopped,
   attended,
+  slots,
   sessions,
   nothingLeft,
 ];

@@ -132,6 +132,10 @@ const stalls: Rule = {
     const lives = new Map<TaskId, Life>();
     const SIGNS = new Set(["AttemptStarted", "ProgressRecorded", "InputAnswered", "StallEnded"]);
     return (entry, scene) => {
+      // A frozen daemon hears nothing, so what it thinks of a child's silence when it thaws says nothing.
+      if (entry.kind === "daemon" && entry.did === "froze") {
+        for (const life of lives.values()) life.signMs = Number.NEGATIVE_INFINITY;
+      }
       if (entry.kind !== "event") return;
       const { taskId, event } = entry;
       const { aliveMs, runMs, before } = scene;

@@ -13,6 +13,7 @@ import type { Task } from "../../src/core/task.ts";
 import type { Entry, EntryOf, HistoryHeader } from "./history.ts";
 
 export type LiveProcess = EntryOf<"process"> & {
+  readonly sinceMs: number;
   /** False once the guard that had started it died, or its end was given up: nobody is bound to end it in time. */
   readonly guarded: boolean;
   /** True once a settlement listed it as left running on purpose. */
@@ -44,7 +45,11 @@ export type Scene = {
   readonly openCalls: ReadonlyMap<number, OpenCall>;
 };
 
-export type OpenCall = EntryOf<"call"> & { readonly sinceUndisturbedMs: number };
+export type OpenCall = EntryOf<"call"> & {
+  readonly sinceUndisturbedMs: number;
+  /** True if a commit may have been made meanwhile of which the daemon heard that it failed. */
+  doubtful: boolean;
+};
 
 export type SceneFold = {
   readonly scene: Scene;
@@ -52,6 +57,8 @@ export type SceneFold = {
   /** Closes what the entry ended; called after the rules have looked at it. */
   leave(entry: Entry): void;
 };
+
+const DISTURBING = ["storage", "doubtful_storage", "slow_storage"] as const;
 
 type Writable<T> = { -readonly [Field in keyof T]: T[Field] };
 
@@ -131,6 +138,7 @@ export function createScene(header: HistoryHeader, tellsCalls: boolean): SceneFo
       if (entry.kind === "trouble") {
         if (entry.on) troubles.add(entry.what);
         else troubles.delete(entry.what);
+        if (entry.what === "doubtful_storage" && entry.on) for (const call of openCalls.values()) call.doubtful = true;
         if (entry.what === "guard" && entry.on) {
           for (const [pid, process] of processes) processes.set(pid, { ...process, guarded: false });
         }
@@ -141,16 +149,20 @@ export function createScene(header: HistoryHeader, tellsCalls: boolean): SceneFo
         else claims.set(entry.taskId, entry.path);
       }
       if (entry.kind === "process" && entry.did === "started") {
-        processes.set(entry.pid, { ...entry, guarded: !entry.stubborn, kept: false });
+        // What a child starts that has outlived its guard, no guard knows of.
+        const wild = [...processes.values()].some(({ mark, guarded }) => mark === entry.mark && !guarded);
+        const guarded = !entry.stubborn && !wild && !troubles.has("guard");
+        processes.set(entry.pid, { ...entry, guarded, kept: false, sinceMs: scene.runMs });
       }
       if (entry.kind === "call") {
-        const call = { ...entry, sinceUndisturbedMs: scene.undisturbedMs };
+        const doubtful = troubles.has("doubtful_storage");
+        const call = { ...entry, sinceUndisturbedMs: scene.undisturbedMs, doubtful };
         calls.set(entry.id, call);
         openCalls.set(entry.id, call);
       }
       scene.attended = alive && !frozen;
       if (scene.attended) scene.attendedAtMs = scene.runMs;
-      scene.disturbed = !scene.attended || troubles.has("storage") || troubles.has("slow_storage");
+      scene.disturbed = !scene.attended || DISTURBING.some((what) => troubles.has(what));
       return scene;
     },
     leave(entry) {

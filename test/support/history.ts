@@ -42,6 +42,8 @@ const HEADER = z.strictObject({
   seed: z.string().nullable(),
   /** After two thirds of this without a sign of life of its daemon a child is to be stopped; null: not told. */
   leaseMs: z.number().nullable(),
+  /** Children with a running turn that a daemon may have; null: not told. */
+  slots: z.number().nullable(),
   /** How late an answer may be while nothing disturbs the daemon; null: not told. */
   answerWithinMs: z.number().nullable(),
 });
@@ -77,11 +79,14 @@ const ENTRIES = [
     life: z.number(),
     did: z.enum(["started", "crashed", "froze", "thawed", "draining", "drained"]),
   }),
-  /** Something outside the daemon that slows or breaks it, while it lasts. */
+  /**
+   * Something outside the daemon that slows or breaks it, while it lasts. `doubtful_storage`: commits that were made may be
+   * reported as failed.
+   */
   z.strictObject({
     ...STAMP,
     kind: z.literal("trouble"),
-    what: z.enum(["storage", "slow_storage", "provider", "guard", "clock"]),
+    what: z.enum(["storage", "doubtful_storage", "slow_storage", "provider", "guard"]),
     on: z.boolean(),
   }),
   /** Wall time ran on while the machine stood still. */

@@ -151,5 +151,7 @@ function resultOf(result: Readonly<Record<string, unknown>>): ToolResult {
 }
 
 function textOf(block: unknown): string {
-  return typeof block === "object" && block !== null && "text" in block && typeof block.text === "string" ? block.text : "";
+  return typeof block === "object" && block !== null && "text" in block && typeof block.text === "string"
+    ? block.text
+    : "";
 }

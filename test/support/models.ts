@@ -9,20 +9,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { at, parsed, textAt } from "./json.ts";
-import {
-  type Dialect,
-  dialectOf,
-  type OfferedTool,
-  readTools,
-  readTurns,
-  type Standing,
-  standingOf,
-  type Turn,
-} from "./models/conversation.ts";
-import { inlineMarkerOf, markerOf, type ModelFault, type Plan, planIn, type Step } from "./models/plan.ts";
+import { type Dialect, dialectOf } from "./models/conversation.ts";
+import { inlineMarkerOf, type ModelFault, markerOf, type Plan } from "./models/plan.ts";
+import { dueStep, type Question, readQuestion } from "./models/question.ts";
 import { refusalOf } from "./models/refusals.ts";
-import { hang, type ModelCall, writeReply } from "./models/replies.ts";
-import { handleOf, nextOf } from "./models/shown.ts";
+import { hang, writeReply } from "./models/replies.ts";
+import { callOf, filledText } from "./models/steps.ts";
 
 export type ModelRequest = {
   readonly atMs: number;
@@ -69,18 +61,10 @@ export type Models = AsyncDisposable & {
   heal(planId: string): void;
 };
 
+const NO_QUESTION = { dialect: null, main: false, plan: null, step: 0, loop: 0, model: "" } as const;
 const NOTHING_SEEN: Seen = { requests: 0, shown: [], userTexts: [], tools: [], lastBody: "" };
 const GAP_MS = 1_000;
-const LAST_CHARACTERS_MAX = 400;
 const SESSION_HEADERS = ["x-claude-code-session-id", "thread-id", "session-id", "session_id"];
-/** Gemini CLI asks a classifier before it asks the model. */
-const GEMINI_SIDE_ANSWER = JSON.stringify({
-  reasoning: "x",
-  next_speaker: "user",
-  model_choice: "flash",
-  complexity_score: 10,
-  complexity_reasoning: "x",
-});
 
 export async function startModels(): Promise<Models> {
   const startedMs = performance.now();
@@ -96,47 +80,55 @@ export async function startModels(): Promise<Models> {
     if (raw === null) return;
     const path = (req.url ?? "/").split("?", 1)[0] ?? "/";
     const dialect = req.method === "POST" ? dialectOf(path) : null;
-    const body = parsed(raw) ?? {};
-    const turns = dialect === null ? [] : readTurns(dialect, body);
-    const tools = dialect === null ? [] : readTools(dialect, body);
-    const found = planOf(turns, plans);
-    const standing = found === null ? NOWHERE : standingOf(found.plan, turns, found.from);
-    const main = tools.length > 0;
-    const fault = found !== null && main ? pickFault(found.plan, standing.step) : null;
-    const request: ModelRequest = {
-      atMs: Math.round(performance.now() - startedMs),
-      method: req.method ?? "",
-      path,
-      dialect,
-      main,
-      plan: found?.plan.id ?? null,
-      step: standing.step,
-      loop: standing.loops,
-      fault: fault?.kind ?? null,
-      model: textAt(body, "model"),
-      session: headerOf(req, SESSION_HEADERS),
-      userAgent: req.headers["user-agent"] ?? null,
-    };
-    requests.push(request);
-    if (dialect === null) return sideRoute(req, res, path);
-    if (found !== null && main) remember(found.plan.id, turns, tools, standing, raw);
+    if (dialect === null) {
+      note(req, path, null, null);
+      return sideRoute(req, res, path);
+    }
+    const question = readQuestion(dialect, parsed(raw) ?? {}, plans);
+    const fault = pickFault(question);
+    note(req, path, question, fault);
+    remember(question, raw);
     if (fault !== null && (await refuse(fault, dialect, req, res))) return;
-    const step = main ? stepOf(found?.plan, standing) : sideStep(dialect);
+    await play(question, fault, req, res);
+  }
+
+  /** Answers with the step that is due. */
+  async function play(question: Question, fault: ModelFault | null, req: IncomingMessage, res: ServerResponse) {
+    const { dialect, found, standing } = question;
+    const step = dueStep(question);
     if (standing.loops > 0) await sleep(step.gapMs ?? GAP_MS);
     if (step.delayMs !== undefined) await sleep(step.delayMs);
     if (res.destroyed) return;
-    const id = `${(found?.plan.id ?? "x").replace(/[^A-Za-z0-9]/g, "")}_${requests.length}`;
-    const stream = dialect === "gemini" ? /stream/i.test(path) : at(body, "stream") === true;
-    const call = callOf(step, dialect, tools, turns, found?.plan.server ?? "delegate");
-    const text = "text" in step ? filledText(step.text, turns) : "";
-    const model = request.model === "" ? "fake-model" : request.model;
-    await writeReply(dialect, { req, res, stream, id, model, call, text, fault, streamMs: step.streamMs ?? 0 });
+    await writeReply(dialect, {
+      req,
+      res,
+      stream: dialect === "gemini" ? /stream/i.test(req.url ?? "") : at(question.body, "stream") === true,
+      id: `${(found?.plan.id ?? "x").replace(/[^A-Za-z0-9]/g, "")}_${requests.length}`,
+      model: textAt(question.body, "model") || "fake-model",
+      call: callOf(step, question),
+      text: "text" in step ? filledText(step.text, question.turns) : "",
+      fault,
+      streamMs: step.streamMs ?? 0,
+    });
   }
 
-  function pickFault(plan: Plan, step: number): ModelFault | null {
-    if (healed.has(plan.id)) return null;
+  function note(req: IncomingMessage, path: string, question: Question | null, fault: ModelFault | null): void {
+    requests.push({
+      atMs: Math.round(performance.now() - startedMs),
+      method: req.method ?? "",
+      path,
+      fault: fault?.kind ?? null,
+      ...(question === null ? NO_QUESTION : asked(question)),
+      session: headerOf(req, SESSION_HEADERS),
+      userAgent: req.headers["user-agent"] ?? null,
+    });
+  }
+
+  function pickFault({ found, main, standing }: Question): ModelFault | null {
+    if (found === null || !main || healed.has(found.plan.id)) return null;
+    const { plan } = found;
     for (const [index, fault] of (plan.faults ?? []).entries()) {
-      if (fault.step !== undefined && fault.step !== step) continue;
+      if (fault.step !== undefined && fault.step !== standing.step) continue;
       const key = `${plan.id}#${index}`;
       const times = fired.get(key) ?? 0;
       if (fault.always !== true && times >= (fault.first ?? 1)) continue;
@@ -146,7 +138,9 @@ export async function startModels(): Promise<Models> {
     return null;
   }
 
-  function remember(planId: string, turns: readonly Turn[], tools: readonly OfferedTool[], standing: Standing, raw: string): void {
+  function remember({ found, main, turns, tools, standing }: Question, raw: string): void {
+    if (found === null || !main) return;
+    const planId = found.plan.id;
     seen.set(planId, {
       requests: (seen.get(planId)?.requests ?? 0) + 1,
       shown: standing.results,
@@ -190,30 +184,18 @@ export async function startModels(): Promise<Models> {
   };
 }
 
-const NOWHERE: Standing = { step: 0, loops: 0, results: [] };
-
-/** The plan that the last marked user text names, and the first turn that carries the same marker. */
-function planOf(turns: readonly Turn[], plans: ReadonlyMap<string, Plan>): { plan: Plan; from: number } | null {
-  for (const turn of turns.toReversed()) {
-    const found = turn.role === "user" ? planIn(turn.text, plans) : null;
-    if (found === null) continue;
-    const from = turns.findIndex((each) => each.role === "user" && each.text.includes(found.marker));
-    return { plan: found.plan, from };
-  }
-  return null;
-}
-
-function stepOf(plan: Plan | undefined, standing: Standing): Step {
-  if (plan === undefined) return { text: "ok" };
-  return plan.steps[standing.step] ?? { text: `nothing left to do (${plan.id})` };
-}
-
-function sideStep(dialect: Dialect): Step {
-  return { text: dialect === "gemini" ? GEMINI_SIDE_ANSWER : "Title" };
+function asked({ dialect, main, found, standing, body }: Question) {
+  const model = textAt(body, "model");
+  return { dialect, main, plan: found?.plan.id ?? null, step: standing.step, loop: standing.loops, model };
 }
 
 /** Faults before the stream. True if nothing more is to be written. */
-async function refuse(fault: ModelFault, dialect: Dialect, req: IncomingMessage, res: ServerResponse): Promise<boolean> {
+async function refuse(
+  fault: ModelFault,
+  dialect: Dialect,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<boolean> {
   if (fault.kind === "reset") {
     req.socket.resetAndDestroy();
     return true;
@@ -229,62 +211,6 @@ async function refuse(fault: ModelFault, dialect: Dialect, req: IncomingMessage,
   return true;
 }
 
-/** A step as a call of one of the tools that the harness offers. */
-function callOf(
-  step: Step,
-  dialect: Dialect,
-  tools: readonly OfferedTool[],
-  turns: readonly Turn[],
-  server: string,
-): ModelCall | null {
-  if ("text" in step) return null;
-  if ("shell" in step) return shellCall(step.shell, step.escalate === true, dialect, tools);
-  if ("tool" in step) {
-    const namespace = step.namespace === undefined ? {} : { namespace: step.namespace };
-    return { name: step.tool, ...namespace, input: filledRecord(step.input ?? {}, turns) };
-  }
-  const offered = tools.find(({ name }) => name === step.mcp || name.endsWith(`_${step.mcp}`));
-  const fallback: OfferedTool =
-    dialect === "responses"
-      ? { name: step.mcp, namespace: `mcp__${server}` }
-      : { name: `mcp__${server}__${step.mcp}` };
-  const next = step.follow === true ? nextOf(shownBy(turns).at(-1) ?? "") : null;
-  const followed = next?.tool === step.mcp ? next.arguments : null;
-  return { ...(offered ?? fallback), input: followed ?? filledRecord(step.args ?? {}, turns) };
-}
-
-function shellCall(command: string, escalate: boolean, dialect: Dialect, tools: readonly OfferedTool[]): ModelCall {
-  const has = (name: string): boolean => tools.some((tool) => tool.name === name);
-  const description = "run the step";
-  if (dialect === "gemini") return { name: "run_shell_command", input: { command, description } };
-  if (dialect !== "responses") return { name: has("Bash") ? "Bash" : "bash", input: { command, description } };
-  const up = escalate ? { sandbox_permissions: "require_escalated", justification: "the step needs it" } : {};
-  if (has("exec_command")) return { name: "exec_command", input: { cmd: command, ...up } };
-  if (has("shell_command")) return { name: "shell_command", input: { command, ...up } };
-  return { name: "shell", input: { command: ["sh", "-c", command], ...up } };
-}
-
-function filledRecord(values: Readonly<Record<string, unknown>>, turns: readonly Turn[]): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(values).map(([key, value]) => [key, filled(value, turns)]));
-}
-
-function filled(value: unknown, turns: readonly Turn[]): unknown {
-  if (typeof value === "string") return filledText(value, turns);
-  if (Array.isArray(value)) return value.map((each) => filled(each, turns));
-  return typeof value === "object" && value !== null ? filledRecord({ ...value }, turns) : value;
-}
-
-function filledText(text: string, turns: readonly Turn[]): string {
-  const shown = shownBy(turns);
-  const taskId = shown.map(handleOf).find((handle) => handle !== null)?.taskId ?? "unknown";
-  const last = (shown.at(-1) ?? "").slice(0, LAST_CHARACTERS_MAX);
-  return text.replaceAll("$taskId", taskId).replaceAll("{{taskId}}", taskId).replaceAll("{{last}}", last);
-}
-
-function shownBy(turns: readonly Turn[]): readonly string[] {
-  return turns.filter((turn) => turn.role === "tool").map((turn) => turn.text);
-}
-
 /** Routes beside the model: token counts, model lists, liveness. */
 function sideRoute(req: IncomingMessage, res: ServerResponse, path: string): void {
   const json = (status: number, body: object): void => {
@@ -296,7 +222,8 @@ function sideRoute(req: IncomingMessage, res: ServerResponse, path: string): voi
   if (req.method === "GET" && path.includes("models")) {
     return json(200, { object: "list", data: [{ id: "fake-model", object: "model" }], models: [] });
   }
-  if (req.method !== "HEAD") return json(404, { type: "error", error: { type: "not_found_error", message: "no such route" } });
+  if (req.method !== "HEAD")
+    return json(404, { type: "error", error: { type: "not_found_error", message: "no such route" } });
   res.writeHead(200);
   res.end();
 }

@@ -2,7 +2,10 @@
  * MCP by plain fetch, for what no well-behaved client does, and a reader of event streams that shows every line.
  */
 
-import { TOKEN, type WireServer } from "./wire-server.ts";
+import { TOKEN } from "./wire-server.ts";
+
+/** Whatever answers at `/mcp`. */
+export type McpServer = { readonly mcpUrl: string };
 
 export type StreamEvent = {
   readonly id?: string;
@@ -31,7 +34,12 @@ export type RawOptions = {
 
 export const CLAUDE = { name: "claude-code", version: "2.1.332" } as const;
 
-export function callBody(id: string | number, name: string, args: Record<string, unknown>, meta?: Record<string, unknown>) {
+export function callBody(
+  id: string | number,
+  name: string,
+  args: Record<string, unknown>,
+  meta?: Record<string, unknown>,
+) {
   const params = { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) };
   return { jsonrpc: "2.0", id, method: "tools/call", params };
 }
@@ -41,7 +49,9 @@ export function cancelBody(requestId: string | number) {
 }
 
 /** The envelope that every request of the modern era carries. */
-export function modernMeta(client: { readonly name: string; readonly version: string } = { name: "raw", version: "1" }) {
+export function modernMeta(
+  client: { readonly name: string; readonly version: string } = { name: "raw", version: "1" },
+) {
   return {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": client,
@@ -54,11 +64,11 @@ export function modernHeaders(method: string, name?: string): Record<string, str
   return name === undefined ? base : { ...base, "mcp-name": name };
 }
 
-export function post(server: WireServer, body: unknown, options: RawOptions = {}): Promise<Response> {
+export function post(server: McpServer, body: unknown, options: RawOptions = {}): Promise<Response> {
   return send(server, "POST", options, typeof body === "string" ? body : JSON.stringify(body));
 }
 
-export function send(server: WireServer, method: string, options: RawOptions = {}, body?: string): Promise<Response> {
+export function send(server: McpServer, method: string, options: RawOptions = {}, body?: string): Promise<Response> {
   const token = options.token === undefined ? TOKEN : options.token;
   return fetch(`${server.mcpUrl}${options.query ?? ""}`, {
     method,
@@ -75,7 +85,11 @@ export function send(server: WireServer, method: string, options: RawOptions = {
 }
 
 /** Opens a legacy conversation; its session id. */
-export async function initialize(server: WireServer, client = { name: "raw", version: "1" }, token?: string): Promise<string> {
+export async function initialize(
+  server: McpServer,
+  client = { name: "raw", version: "1" },
+  token?: string,
+): Promise<string> {
   const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: client };
   const body = { jsonrpc: "2.0", id: 0, method: "initialize", params };
   const response = await post(server, body, token === undefined ? {} : { token });
@@ -86,21 +100,25 @@ export async function initialize(server: WireServer, client = { name: "raw", ver
 }
 
 /** Sends a call and reads its answer as a stream. */
-export async function openStream(server: WireServer, body: unknown, options: RawOptions = {}): Promise<RawStream> {
+export async function openStream(server: McpServer, body: unknown, options: RawOptions = {}): Promise<RawStream> {
   const control = new AbortController();
   const response = await post(server, body, { ...options, signal: control.signal });
   return readStream(response, control);
 }
 
 /** Resumes a broken stream. */
-export async function resumeStream(server: WireServer, lastEventId: string, options: RawOptions = {}): Promise<RawStream> {
+export async function resumeStream(
+  server: McpServer,
+  lastEventId: string,
+  options: RawOptions = {},
+): Promise<RawStream> {
   const control = new AbortController();
   const headers = { ...options.headers, "last-event-id": lastEventId };
   const response = await send(server, "GET", { ...options, headers, signal: control.signal });
   return readStream(response, control);
 }
 
-export function readStream(response: Response, control: AbortController): RawStream {
+function readStream(response: Response, control: AbortController): RawStream {
   const blocks = blocksOf(response);
   return {
     response,

@@ -150,6 +150,7 @@ async function open(memory: MemoryStore, clock: StepClock, options: TestEngineOp
     },
     async [Symbol.asyncDispose]() {
       trouble.end();
+      children.freeStops();
       await engine.drain("stop");
       await memory[Symbol.asyncDispose]();
     },
@@ -239,8 +240,9 @@ export type FakeChildren = Children & {
   readonly released: readonly string[];
   /** From now on stops find these left over. */
   leave(survivors: readonly Survivor[]): void;
-  /** Holds stops back until the returned function is called. */
+  /** Holds stops back until the returned function, or `freeStops`, is called. */
   holdStops(): () => void;
+  freeStops(): void;
 };
 
 /** Children without processes: a stop is proven unless told otherwise. */
@@ -248,14 +250,18 @@ function createFakeChildren(): FakeChildren {
   const stops: StopTarget[] = [];
   const released: string[] = [];
   let left: readonly Survivor[] = [];
-  let gate: Promise<void> | null = null;
+  let gate: PromiseWithResolvers<void> | null = null;
+  const freeStops = (): void => {
+    gate?.resolve();
+    gate = null;
+  };
   return {
     stops,
     released,
     spawn: async () => ({ kind: "failed", code: "ENOENT", message: "there are no programs here" }),
     async stop(target): Promise<StopReport> {
       stops.push(target);
-      await gate;
+      await gate?.promise;
       if (left.length > 0) return { kind: "survivors", survivors: left };
       return { kind: "proven", stop: { proof: "marker+tree", survivors: [], kept: [], by: null } };
     },
@@ -265,13 +271,10 @@ function createFakeChildren(): FakeChildren {
       left = survivors;
     },
     holdStops() {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      gate = promise;
-      return () => {
-        gate = null;
-        resolve();
-      };
+      gate = Promise.withResolvers<void>();
+      return freeStops;
     },
+    freeStops,
     [Symbol.asyncDispose]: async () => undefined,
   };
 }

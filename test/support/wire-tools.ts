@@ -127,6 +127,7 @@ function answerOf(text: string, structuredContent: Readonly<Record<string, unkno
 }
 
 function textField(args: unknown, field: string): string {
-  const value = typeof args === "object" && args !== null ? Object.entries(args).find(([key]) => key === field) : undefined;
+  const value =
+    typeof args === "object" && args !== null ? Object.entries(args).find(([key]) => key === field) : undefined;
   return typeof value?.[1] === "string" ? value[1] : "";
 }

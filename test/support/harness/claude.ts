@@ -24,13 +24,17 @@ export function setUpClaude({ program, dir, home, models, mcp, headers }: SetUpI
       DISABLE_ERROR_REPORTING: "1",
       ...(mcp?.limitMs === undefined ? {} : { MCP_TOOL_TIMEOUT: String(mcp.limitMs) }),
     },
-    clientArgs: (prompt) => [
-      ...["-p", prompt, "--output-format", "stream-json", "--verbose", "--model", "claude-sonnet-4-5"],
-      ...mcpArgs,
-      ...["--allowedTools", `mcp__${SERVER_NAME}`, "Bash"],
-    ],
-    finalText: (lines) => textAt(lines.filter((line) => textAt(line, "type") === "result").at(-1), "result"),
+    clientArgs: (prompt) => [...runArgs(prompt), ...mcpArgs, "--allowedTools", `mcp__${SERVER_NAME}`, "Bash"],
+    finalText: (lines) =>
+      textAt(
+        lines.findLast((line) => textAt(line, "type") === "result"),
+        "result",
+      ),
     childArgs: [],
     driver: "claude",
   };
+}
+
+function runArgs(prompt: string): readonly string[] {
+  return ["-p", prompt, "--output-format", "stream-json", "--verbose", "--model", "claude-sonnet-4-5"];
 }

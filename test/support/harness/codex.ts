@@ -36,7 +36,7 @@ export function setUpCodex(input: SetUpInput): HarnessSetUp {
       RUST_LOG: "error",
     },
     clientArgs: (prompt) => ["exec", "--json", "--skip-git-repo-check", prompt],
-    finalText: (lines) => textAt(lines.filter(isAgentMessage).at(-1), "item", "text"),
+    finalText: (lines) => textAt(lines.findLast(isAgentMessage), "item", "text"),
     childArgs: [],
     driver: "codex",
   };

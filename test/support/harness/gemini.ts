@@ -3,13 +3,20 @@
 import { textAt } from "../json.ts";
 import { type HarnessSetUp, SERVER_NAME, type SetUpInput, writeConfig } from "./setup.ts";
 
+const FIXED_ARGS = ["-m", "gemini-2.5-pro", "--approval-mode", "yolo", "--skip-trust", "-o", "stream-json"];
+
 export function setUpGemini({ program, node, home, models, mcp, headers }: SetUpInput): HarnessSetUp {
   const limit = mcp?.limitMs === undefined ? {} : { timeout: mcp.limitMs };
   writeConfig(`${home}/.gemini/settings.json`, {
     security: { auth: { selectedType: "gemini-api-key" } },
     telemetry: { enabled: false },
     privacy: { usageStatisticsEnabled: false },
-    general: { disableAutoUpdate: true, enableAutoUpdate: false, enableAutoUpdateNotification: false, disableUpdateNag: true },
+    general: {
+      disableAutoUpdate: true,
+      enableAutoUpdate: false,
+      enableAutoUpdateNotification: false,
+      disableUpdateNag: true,
+    },
     mcpServers: mcp === null ? {} : { [SERVER_NAME]: { httpUrl: mcp.url, trust: true, headers, ...limit } },
   });
   return {
@@ -20,10 +27,7 @@ export function setUpGemini({ program, node, home, models, mcp, headers }: SetUp
       GEMINI_CLI_TRUST_WORKSPACE: "true",
       GEMINI_MODEL: "gemini-2.5-pro",
     },
-    clientArgs: (prompt) => [
-      ...["-m", "gemini-2.5-pro", "--approval-mode", "yolo", "--skip-trust"],
-      ...["-o", "stream-json", "-p", prompt],
-    ],
+    clientArgs: (prompt) => [...FIXED_ARGS, "-p", prompt],
     finalText: (lines) =>
       lines
         .filter((line) => textAt(line, "type") === "message" && textAt(line, "role") === "assistant")

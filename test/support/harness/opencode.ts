@@ -6,7 +6,10 @@ import { type HarnessSetUp, SERVER_NAME, type SetUpInput, writeConfig } from "./
 export function setUpOpencode({ program, home, models, mcp, headers, ask }: SetUpInput): HarnessSetUp {
   const model = { name: "fake-model", tool_call: true, limit: { context: 128_000, output: 4_096 } };
   const limit = mcp?.limitMs === undefined ? {} : { timeout: mcp.limitMs };
-  const server = mcp === null ? {} : { [SERVER_NAME]: { type: "remote", url: mcp.url, enabled: true, oauth: false, headers, ...limit } };
+  const server =
+    mcp === null
+      ? {}
+      : { [SERVER_NAME]: { type: "remote", url: mcp.url, enabled: true, oauth: false, headers, ...limit } };
   writeConfig(`${home}/.config/opencode/opencode.json`, {
     autoupdate: false,
     share: "disabled",
@@ -34,7 +37,12 @@ export function setUpOpencode({ program, home, models, mcp, headers, ask }: SetU
       OPENCODE_DISABLE_SHARE: "1",
     },
     clientArgs: (prompt) => ["run", "--format", "json", prompt],
-    finalText: (lines) => textAt(lines.filter((line) => textAt(line, "type") === "text").at(-1), "part", "text"),
+    finalText: (lines) =>
+      textAt(
+        lines.findLast((line) => textAt(line, "type") === "text"),
+        "part",
+        "text",
+      ),
     childArgs: ["acp"],
     driver: "acp",
   };

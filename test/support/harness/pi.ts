@@ -34,7 +34,7 @@ export function setUpPi({ program, node, home, models, mcp, headers, ask }: SetU
     env: { PI_CODING_AGENT_DIR: `${home}/agent`, PI_OFFLINE: "1", PI_SKIP_VERSION_CHECK: "1", PI_TELEMETRY: "0" },
     clientArgs: (prompt) => ["--provider", "fake", "--model", "fake-model", "--mode", "json", prompt],
     finalText: (lines) =>
-      listAt(lines.filter(isAnswer).at(-1), "message", "content")
+      listAt(lines.findLast(isAnswer), "message", "content")
         .map((part) => textAt(part, "text"))
         .join(""),
     childArgs: [],

@@ -48,7 +48,9 @@ export function readTools(dialect: Dialect, body: unknown): readonly OfferedTool
     case "chat":
       return tools.map((tool) => ({ name: textAt(tool, "function", "name") }));
     case "gemini":
-      return tools.flatMap((tool) => listAt(tool, "functionDeclarations")).map((tool) => ({ name: textAt(tool, "name") }));
+      return tools
+        .flatMap((tool) => listAt(tool, "functionDeclarations"))
+        .map((tool) => ({ name: textAt(tool, "name") }));
     case "responses":
       return tools.flatMap((tool) => {
         const inner = listAt(tool, "tools");
@@ -117,7 +119,8 @@ function responsesTurns(body: unknown): readonly Turn[] {
     const type = textAt(item, "type") || "message";
     const role = textAt(item, "role");
     if (type === "message" && role === "user") turns.push({ role, text: joined(at(item, "content")) });
-    else if (type === "message" && role === "assistant") turns.push({ role, text: joined(at(item, "content")), calls: 0 });
+    else if (type === "message" && role === "assistant")
+      turns.push({ role, text: joined(at(item, "content")), calls: 0 });
     else if (type === "function_call" || type === "custom_tool_call") {
       const last = turns.at(-1);
       if (last?.role === "assistant") turns[turns.length - 1] = { ...last, calls: last.calls + 1 };

@@ -30,7 +30,12 @@ const stepSchema = z.union([
   /** The harness's own shell tool; `escalate` asks to leave the sandbox where the harness has one. */
   z.object({ shell: z.string(), escalate: z.boolean().optional(), ...pacing }),
   /** A tool of the MCP server under test; `$taskId` is filled in; `follow` takes the arguments of the shown next step. */
-  z.object({ mcp: z.string(), args: z.record(z.string(), z.unknown()).optional(), follow: z.boolean().optional(), ...pacing }),
+  z.object({
+    mcp: z.string(),
+    args: z.record(z.string(), z.unknown()).optional(),
+    follow: z.boolean().optional(),
+    ...pacing,
+  }),
   /** Any tool by its raw name. */
   z.object({
     tool: z.string(),

@@ -39,7 +39,11 @@ const RETRY_AFTER_S = 2;
 /** The refusal of a fault; null for faults that are none (resets, hangs, faults inside a stream). */
 export function refusalOf(fault: ModelFault, dialect: Dialect): Refusal | null {
   if (fault.kind === "cf403") {
-    const headers = { "content-type": "text/html; charset=UTF-8", server: "cloudflare", "cf-ray": "8f1e2d3c4b5a6978-EWR" };
+    const headers = {
+      "content-type": "text/html; charset=UTF-8",
+      server: "cloudflare",
+      "cf-ray": "8f1e2d3c4b5a6978-EWR",
+    };
     return { status: 403, headers, body: CLOUDFLARE };
   }
   if (fault.kind === "401") return json(401, badKey(dialect));

@@ -60,7 +60,9 @@ async function writeAnthropic(reply: ModelReply): Promise<void> {
   };
   const open = (content: object): void => send("content_block_start", { index: 0, content_block: content });
   const delta = (text: string): void => send("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
-  send("message_start", { message: { ...base, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } } });
+  send("message_start", {
+    message: { ...base, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } },
+  });
   const broken = await breakOff(
     reply,
     () => {
@@ -141,7 +143,15 @@ function messageItem(id: string, text: string): object {
 function callItem(id: string, replyId: string, call: ModelCall): object {
   const namespace = call.namespace === undefined ? {} : { namespace: call.namespace };
   const args = JSON.stringify(call.input);
-  return { type: "function_call", id, call_id: `call_${replyId}`, name: call.name, ...namespace, arguments: args, status: "completed" };
+  return {
+    type: "function_call",
+    id,
+    call_id: `call_${replyId}`,
+    name: call.name,
+    ...namespace,
+    arguments: args,
+    status: "completed",
+  };
 }
 
 async function writeChat(reply: ModelReply): Promise<void> {
@@ -152,10 +162,25 @@ async function writeChat(reply: ModelReply): Promise<void> {
   const calls =
     call === null
       ? null
-      : [{ id: `call_${reply.id}`, type: "function", function: { name: call.name, arguments: JSON.stringify(call.input) } }];
+      : [
+          {
+            id: `call_${reply.id}`,
+            type: "function",
+            function: { name: call.name, arguments: JSON.stringify(call.input) },
+          },
+        ];
   if (!reply.stream) {
-    const message = { role: "assistant", content: reply.text || null, ...(calls === null ? {} : { tool_calls: calls }) };
-    return whole(res, { ...base, object: "chat.completion", usage, choices: [{ index: 0, message, finish_reason: finish }] });
+    const message = {
+      role: "assistant",
+      content: reply.text || null,
+      ...(calls === null ? {} : { tool_calls: calls }),
+    };
+    return whole(res, {
+      ...base,
+      object: "chat.completion",
+      usage,
+      choices: [{ index: 0, message, finish_reason: finish }],
+    });
   }
   res.writeHead(200, { "content-type": "text/event-stream" });
   const send = (data: object): void => {
@@ -251,6 +276,8 @@ async function breakOff(reply: ModelReply, sendPartial: () => void, sendError: (
 export async function hang(res: ServerResponse, fault: ModelFault): Promise<void> {
   const gone = new AbortController();
   res.once("close", () => gone.abort());
-  await sleep((fault.seconds ?? HANG_SECONDS) * 1_000, undefined, { signal: gone.signal, ref: false }).catch(() => undefined);
+  await sleep((fault.seconds ?? HANG_SECONDS) * 1_000, undefined, { signal: gone.signal, ref: false }).catch(
+    () => undefined,
+  );
   res.destroy();
 }

@@ -5,7 +5,11 @@
 
 import { at, parsed, textAt } from "../json.ts";
 
-export type ShownHandle = { readonly taskId: string; readonly nodeId: string | null; readonly childThreadId: string | null };
+export type ShownHandle = {
+  readonly taskId: string;
+  readonly nodeId: string | null;
+  readonly childThreadId: string | null;
+};
 export type ShownNext = { readonly tool: string; readonly arguments: Readonly<Record<string, unknown>> | null };
 
 const STATUSES = "working|input_required|completed|failed|cancelled";
@@ -19,7 +23,7 @@ const STATUS_OF_WORD: Readonly<Record<string, string>> = {
 };
 
 /** The status that a tool result shows; null if it shows none. */
-export function statusOf(text: string): string | null {
+function statusOf(text: string): string | null {
   const inJson = JSON_STATUS.exec(text)?.[1];
   if (inJson !== undefined) return inJson;
   const word = FIRST_WORDS.exec(text.split("\n").slice(0, 6).join("\n"))?.[1];
