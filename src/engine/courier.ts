@@ -19,6 +19,8 @@ export type Courier = {
   pendingFor(caller: Caller, shown: ReadonlySet<TaskId>): Promise<Pending>;
   /** A task has settled or was acknowledged: its caller may have something pending. */
   changed(callerName: string): void;
+  /** A commit may have been made without anybody hearing of it: nothing is known any more. */
+  uncertain(): void;
 };
 
 export const NOTHING_PENDING: Pending = { completions: [], count: 0 };
@@ -56,6 +58,9 @@ export function createCourier(store: Store): Courier {
     },
     changed(callerName) {
       idle.delete(callerName);
+    },
+    uncertain() {
+      idle.clear();
     },
   };
 }

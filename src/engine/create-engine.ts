@@ -36,7 +36,7 @@ import { createPresenter } from "./present.ts";
 import { createReads } from "./read.ts";
 import { createReceipts } from "./receipts.ts";
 import type { EngineSettings } from "../ports/settings.ts";
-import { rejectionOf } from "./storage.ts";
+import { isStorageTrouble, rejectionOf } from "./storage.ts";
 import { createSupervisor } from "./supervisor.ts";
 import { createWaits } from "./wait.ts";
 import { createWaiterHub } from "./waiter-hub.ts";
@@ -69,7 +69,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
   const live = createLiveTasks();
   const recorded = createExecutor(world, changed);
   const sleeps = createMachineSleep({ store, clock, log, executor: recorded });
-  const executor = createAwakeExecutor(recorded, sleeps);
+  const executor = createCarefulExecutor(recorded, sleeps, doubted);
   const runner = createAttemptRunner({ ...world, executor, onEnded, onUnwritten: hub.wake });
   const performer = createPerformer({ ...world, executor, runner });
   const supervisor = createSupervisor({
@@ -111,6 +111,11 @@ export function createEngine(world: EngineWorld): RunningEngine {
     if (before?.news === after.news && before.settlements === after.settlements) return;
     courier.changed(after.origin.caller);
     hub.wake(after.handle.taskId);
+  }
+
+  function doubted(taskId: TaskId): void {
+    courier.uncertain();
+    hub.wake(taskId);
   }
 
   function lookAt(taskId: TaskId): void {
@@ -199,13 +204,21 @@ export function createEngine(world: EngineWorld): RunningEngine {
   };
 }
 
-/** Decides nothing by a clock that has jumped. */
-function createAwakeExecutor(executor: Executor, sleeps: MachineSleep): Executor {
+/**
+ * Decides nothing by a clock that has jumped. A write that failed may have been made all the same (a sync that was not
+ * confirmed), so whoever lives by being told of changes is told to look.
+ */
+function createCarefulExecutor(executor: Executor, sleeps: MachineSleep, onDoubt: (taskId: TaskId) => void): Executor {
   return {
     ...executor,
     async execute(taskId, command, extras) {
       await sleeps.noticed();
-      return executor.execute(taskId, command, extras);
+      try {
+        return await executor.execute(taskId, command, extras);
+      } catch (error) {
+        if (isStorageTrouble(error)) onDoubt(taskId);
+        throw error;
+      }
     },
   };
 }

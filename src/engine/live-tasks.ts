@@ -30,12 +30,14 @@ export function createLiveTasks(): LiveTasks {
       else byCaller.set(caller, tasks);
     },
     othersIn(task) {
-      const tasks = [...(byCaller.get(task.origin.caller)?.values() ?? [])].reverse();
-      const others = tasks.filter((other) => other !== task && other.handle.taskId !== task.handle.taskId);
-      return others
-        .filter((other) => overlaps(other.spec.cwd, task.spec.cwd))
-        .slice(0, SHOWN_MAX)
-        .map(lineOf);
+      const others: OtherLive[] = [];
+      // A full queue holds a thousand: no further than what is shown.
+      for (const other of [...(byCaller.get(task.origin.caller)?.values() ?? [])].reverse()) {
+        if (others.length === SHOWN_MAX) break;
+        const isOther = other.handle.taskId !== task.handle.taskId;
+        if (isOther && overlaps(other.spec.cwd, task.spec.cwd)) others.push(lineOf(other));
+      }
+      return others;
     },
   };
 }

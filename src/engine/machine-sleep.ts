@@ -86,10 +86,12 @@ export function createMachineSleep(world: {
       for (const { handle, state, epoch } of tasks) if (attemptOf(state) !== null) orphans.set(handle.taskId, epoch);
     },
     async noticed() {
-      look();
       for (const [taskId, gapMs] of deferred) owe(owed, taskId, gapMs);
       deferred.clear();
-      while (forgiving !== null || sleptMs > 0 || owed.size > 0) {
+      for (;;) {
+        // Looked for again after every wait: the machine may have slept during it.
+        look();
+        if (forgiving === null && sleptMs === 0 && owed.size === 0) return;
         forgiving ??= forgive().finally(() => {
           forgiving = null;
         });

@@ -77,13 +77,14 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
     if (earliestMs < armedForMs) arm(earliestMs);
   }
 
-  function begin(taskId: TaskId): void {
+  /** `read`: the task, where it has just been read. */
+  function begin(taskId: TaskId, read?: Task): void {
     if (stopped) return;
     if (busy.has(taskId)) {
       again.add(taskId);
       return;
     }
-    const work = attend(taskId)
+    const work = attend(taskId, read)
       .catch((error: unknown) => {
         log.error("supervisor_action_failed", { taskId, error: String(error) });
         schedule(taskId, clock.wallMs() + LIMITS.supervisorPollMs);
@@ -95,8 +96,8 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
     busy.set(taskId, work);
   }
 
-  async function attend(taskId: TaskId): Promise<void> {
-    const task = await store.task(taskId);
+  async function attend(taskId: TaskId, read?: Task): Promise<void> {
+    const task = await (read ?? store.task(taskId));
     if (task === null || stopped) return;
     const held = world.holds(taskId, task.epoch);
     const { intent, lookAgainAtMs } = plan(task, clock.wallMs(), held);
@@ -129,14 +130,13 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
   /** First come, first served: a later task never passes an earlier one that waits for the same slots. */
   function mayStart(taskId: TaskId): boolean {
     queue.add(taskId);
-    let ahead = 0;
+    let free = slotsFree();
     for (const waiting of queue) {
-      if (waiting === taskId) break;
-      ahead += 1;
+      if (free <= 0) return false;
+      if (waiting === taskId) return queue.delete(taskId);
+      free -= 1;
     }
-    if (slotsFree() <= ahead) return false;
-    queue.delete(taskId);
-    return true;
+    return false;
   }
 
   function slotsFree(): number {
@@ -153,7 +153,7 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
   }
 
   async function readAll(): Promise<void> {
-    for (const task of await store.unfinished()) begin(task.handle.taskId);
+    for (const task of await store.unfinished()) begin(task.handle.taskId, task);
   }
 
   function pollLater(): void {

@@ -104,7 +104,7 @@ export function sayState(item: TaskItem, stepsTold: number): string {
     case "recovering":
       return `WORKING, recovering: ${title}. Its process was lost; the same task goes on by itself, under the same ids. Nothing is asked of you.`;
     case "awaiting_answer":
-      return `NEEDS AN ANSWER (${view.question?.kind ?? "question"}): ${title}. The child waits ${until(view, view.question?.deadlineAtMs ?? 0)}; not answering is not a refusal.`;
+      return `NEEDS AN ANSWER (${view.question?.kind ?? "question"}): ${title}. The child waits for up to ${span((view.question?.deadlineAtMs ?? 0) - nowOf(view))} more; not answering is not a refusal.`;
     case "stalled":
       return `WORKING, but quiet: ${title}. ${quietOf(view)} It may still come back; wait, or cancel it if the work is no longer wanted.`;
     case "stopping":

@@ -114,6 +114,9 @@ const attended: Rule = {
   },
 };
 
+/** How long after storage trouble something that happened in it may still have to be written. */
+const UNWRITTEN_MS = 5_000;
+
 const slots: Rule = {
   name: "slots",
   promises: ["P15"],
@@ -121,13 +124,17 @@ const slots: Rule = {
   begin: (tell) => {
     /** Started by the present daemon; one that has asked something gave its place away, and gets it back unconditionally. */
     const started = new Map<TaskId, number>();
+    let disturbedMs = Number.NEGATIVE_INFINITY;
     return (entry, scene) => {
       const { slots } = scene.header;
+      if (scene.disturbed) disturbedMs = scene.runMs;
       if (entry.kind === "daemon" && entry.did === "started") started.clear();
       if (entry.kind === "event" && scene.tasks.get(entry.taskId)?.state.kind !== "running")
         started.delete(entry.taskId);
       if (slots === null || entry.kind !== "process" || entry.did !== "started" || !entry.main) return;
       if (scene.tasks.get(entry.taskId)?.state.kind === "running") started.set(entry.taskId, entry.epoch);
+      // A question that cannot be written has given its place away all the same.
+      if (scene.runMs - disturbedMs < UNWRITTEN_MS) return;
       if (started.size > slots) tell(`${entry.taskId}: child number ${started.size} of ${slots} was started`);
     };
   },
