@@ -18,7 +18,7 @@ export type Command = { readonly io: Io; readonly options: GlobalOptions; readon
 export async function withDaemon(command: Command, work: (api: ApiClient) => Promise<number>): Promise<number> {
   const address = findDaemon(command.io, command.options);
   if (address.kind === "failure") return fail(command.io, command.options, address);
-  await using api = createApiClient(address, command.version);
+  await using api = await createApiClient(address, command.version);
   return await work(api);
 }
 

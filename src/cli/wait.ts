@@ -199,7 +199,7 @@ async function postOnce(
 ): Promise<Reply> {
   const address = findDaemon(command.io, command.options);
   if (address.kind === "failure") return address;
-  await using api = createApiClient(address, command.version);
+  await using api = await createApiClient(address, command.version);
   return await api.post("/api/wait", question, signal);
 }
 

@@ -53,6 +53,7 @@ export async function createHttpApp(options: HttpAppOptions): Promise<FastifyIns
     genReqId: () => `r${((requests += 1)).toString(36)}`,
     clientErrorHandler: answerClientError,
     frameworkErrors: (_error, request, reply) => void sendProblem(request, reply, BAD_REQUEST),
+    schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
   });
   app.removeContentTypeParser("text/plain");
   app.decorateRequest(...CALLER_DECORATOR);
@@ -69,6 +70,11 @@ export async function createHttpApp(options: HttpAppOptions): Promise<FastifyIns
   });
   await app.ready();
   return app;
+}
+
+/** No route has a schema. Without this, the libraries that compile them are loaded at every start. */
+function noCompiler(): never {
+  throw new Error("invariant broken: a route has a schema");
 }
 
 /**

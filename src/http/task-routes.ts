@@ -112,8 +112,8 @@ const STATUS_OF_CODE: Readonly<Record<string, number>> = {
 };
 
 function answer(reply: FastifyReply, body: AnswerBody): FastifyReply {
-  const error = fields(body["error"]);
-  return reply.code(STATUS_OF_CODE[String(error["code"] ?? "")] ?? 200).send(body);
+  const { code } = fields(body["error"]);
+  return reply.code((typeof code === "string" ? STATUS_OF_CODE[code] : undefined) ?? 200).send(body);
 }
 
 /** Ids are upper-case but for their prefix; people type as they like. Null if it is nothing that an id could begin with. */

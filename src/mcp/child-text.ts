@@ -42,7 +42,11 @@ export function fencedText(item: TaskItem, textMax: number, nonce: (length: numb
   const result = resultOf(item, textMax);
   if (result === null && survivors.length === 0) return [];
   if (result === null) {
-    return fence(`--- from the child ${mark}: commands of its processes ---`, leftLines(survivors), `--- end ${mark} ---`);
+    return fence(
+      `--- from the child ${mark}: commands of its processes ---`,
+      leftLines(survivors),
+      `--- end ${mark} ---`,
+    );
   }
   const partial = view.outcome?.verdict.partial === true ? "what it had written when it ended" : "its report";
   const shownBytes = Math.min(Buffer.byteLength(result.text), result.totalBytes);
@@ -112,11 +116,15 @@ function questionLines(item: TaskItem, stored: string, promptMax: number): reado
   const options = shownOptions(item.view.question?.optionIds ?? []);
   const action = actionEntries(item.view.question?.action ?? {}).map(([name, value]) => `${name}: ${value}`);
   const named = options.map((option) => (labels[option] === undefined ? option : `${option} (${labels[option]})`));
-  return [prompt, ...action, ...(named.length === 0 ? [] : [`options: ${named.join(", ")}`])].filter((line) => line !== "");
+  return [prompt, ...action, ...(named.length === 0 ? [] : [`options: ${named.join(", ")}`])].filter(
+    (line) => line !== "",
+  );
 }
 
 function leftLines(survivors: readonly Survivor[]): readonly string[] {
-  return survivors.slice(0, SURVIVORS_MAX).map(({ pid, command }) => `left over: pid ${pid}: ${shownLine(command, 200)}`);
+  return survivors
+    .slice(0, SURVIVORS_MAX)
+    .map(({ pid, command }) => `left over: pid ${pid}: ${shownLine(command, 200)}`);
 }
 
 function actionEntries(action: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
@@ -140,5 +148,8 @@ function readQuestion(
     for (const [option, label] of Object.entries(parsed.labels).slice(0, OPTIONS_MAX))
       labels.push([shownLine(option, 60), shownLine(String(label), 60)]);
   }
-  return { prompt: excerptInJson(prompt, Math.min(promptMax, PROMPT_CHARACTERS_MAX)), labels: Object.fromEntries(labels) };
+  return {
+    prompt: excerptInJson(prompt, Math.min(promptMax, PROMPT_CHARACTERS_MAX)),
+    labels: Object.fromEntries(labels),
+  };
 }

@@ -27,10 +27,10 @@ function plainOf(name: string): string {
 /** Insertions, deletions and replacements that lead from one to the other. */
 function distanceOf(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [at, character] of [...one].entries()) {
+  for (let at = 0; at < one.length; at += 1) {
     const next = [at + 1];
-    for (const [index, candidate] of [...other].entries()) {
-      const replaced = (row[index] ?? 0) + (character === candidate ? 0 : 1);
+    for (let index = 0; index < other.length; index += 1) {
+      const replaced = (row[index] ?? 0) + (one[at] === other[index] ? 0 : 1);
       next.push(Math.min(replaced, (row[index + 1] ?? 0) + 1, (next[index] ?? 0) + 1));
     }
     row = next;

@@ -9,7 +9,7 @@ import type { Answer } from "../ports/engine.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 import type { NextContext } from "./next-json.ts";
 import { isHere, shownPath, shownTitle } from "./task-fields.ts";
-import { ago, named } from "./wording.ts";
+import { ago, named } from "./words.ts";
 
 export type ReplyContext = NextContext & { readonly caller: Caller };
 

@@ -14,7 +14,15 @@ import type { WaitItem } from "../ports/engine.ts";
 import { childTextSize, fencedText, fromChild } from "./child-text.ts";
 import { type AnswerJson, compact } from "./json-fields.ts";
 import { nextJson, nextOfTask } from "./next-json.ts";
-import { type Of, pendingFields, pendingLines, type Rendered, type ReplyContext, sizeOf, storageError } from "./reply-parts.ts";
+import {
+  type Of,
+  pendingFields,
+  pendingLines,
+  type Rendered,
+  type ReplyContext,
+  sizeOf,
+  storageError,
+} from "./reply-parts.ts";
 import { handleLine, nextLine } from "./reply-text.ts";
 import { taskFields } from "./task-fields.ts";
 import { leftNote, sayOf, sayState } from "./wording.ts";
@@ -95,7 +103,13 @@ function fullItem({ item }: News, textMax: number, context: ReplyContext): Rende
   const next = nextOfTask(view, view.next, context);
   const fields = { created: null, replayedAgeMs: null, waitEnded: null, stepsTold: 0 };
   const json = { say, next, ...taskFields(item, context.caller, fields), ...fromChild(item, textMax) };
-  const lines = ["", say, handleLine(view, null), nextLine(next, view.status), ...fencedText(item, textMax, context.nonce)];
+  const lines = [
+    "",
+    say,
+    handleLine(view, null),
+    nextLine(next, view.status),
+    ...fencedText(item, textMax, context.nonce),
+  ];
   return { json: compact(json), text: lines.join("\n") };
 }
 

@@ -48,8 +48,9 @@ function keyNote(about: Status | Code | null): string {
 
 /** For arguments that do not fit, `change` says what is expected of each. */
 export function putRightLine(next: Json): string {
-  const change = Object.entries(Object(next["change"]));
-  const fields = change.map(([field, expected]) => `${field} (${String(expected)})`);
+  const change: unknown = next["change"];
+  const expected = typeof change === "object" && change !== null ? Object.entries(change) : [];
+  const fields = expected.map(([field, what]) => `${field} (${String(what)})`);
   return `NEXT: the same ${String(next["tool"])} call with these put right: ${fields.join("; ")}.`;
 }
 

@@ -118,7 +118,11 @@ function renderRefusal(answer: Of<"refusal">, context: ReplyContext): Rendered {
     next,
     ...(about === null ? {} : { status: about.status, phase: about.phase, ...about.handle }),
     created: answer.created,
-    error: { code, retryable: RETRYABLE[code], differing: differing?.slice(0, DIFFERING_MAX).map((name) => shownPath(name, 60)) },
+    error: {
+      code,
+      retryable: RETRYABLE[code],
+      differing: differing?.slice(0, DIFFERING_MAX).map((name) => shownPath(name, 60)),
+    },
     related,
     tasks: newest.length === 0 ? null : newest.map((view) => listItem(view, context)),
     ...pendingFields(answer.pending),

@@ -229,7 +229,8 @@ function jsonOf(text: string): unknown {
 }
 
 function problemsOf(issue: z.core.$ZodIssue, known: readonly string[]): readonly FieldProblem[] {
-  if (issue.code === "unrecognized_keys") return issue.keys.slice(0, PROBLEMS_MAX).map((key) => unknownField(key, known));
+  if (issue.code === "unrecognized_keys")
+    return issue.keys.slice(0, PROBLEMS_MAX).map((key) => unknownField(key, known));
   const field = sanitiseLine(issue.path.join("."), NAME_CHARACTERS_MAX);
   return [{ field: field === "" ? "arguments" : field, expected: expectedOf(issue) }];
 }

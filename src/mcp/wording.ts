@@ -1,5 +1,5 @@
 /**
- * Every sentence that a model reads in an answer.
+ * Every sentence that a model reads in an answer, but for refusals (`wording-refusal`).
  *
  * Rules: the first words say whether anything runs; a wait never "times out"; not how often, but until when it is tried;
  * what not to do where one is tempted; the exact next call. Nothing that a child wrote ever gets in here (P17).
@@ -8,12 +8,13 @@
 
 import type { FailureClass } from "../core/failure.ts";
 import type { TaskView } from "../core/describe.ts";
-import type { Code, Rejection } from "../core/rejection.ts";
 import type { ProofKind } from "../core/task.ts";
 import { assertNever } from "../core/assert.ts";
 import { sanitiseLine } from "../core/sanitise.ts";
-import type { Answer, RefusalAnswer, TaskAnswer, TaskItem, TasksAnswer } from "../ports/engine.ts";
-import { shownPath, shownTitle } from "./task-fields.ts";
+import type { Answer, TaskAnswer, TaskItem, TasksAnswer } from "../ports/engine.ts";
+import { shownPath } from "./task-fields.ts";
+import { sayRefusal } from "./wording-refusal.ts";
+import { ago, capital, count, joined, listOf, named, nowOf, span, until } from "./words.ts";
 
 /** One or two sentences on what is true now. `starts`: the tool would have started or sent something. */
 export function sayOf(answer: Answer, starts: boolean): string {
@@ -49,10 +50,6 @@ function sayOfTask(answer: TaskAnswer): string {
   }
   if (created === "new" && answer.sent === null && answer.waitEnded === null) return sayAccepted(item);
   return joined(sayState(item, answer.stepsTold), sentNote(answer), replayNote(answer));
-}
-
-function joined(...parts: readonly string[]): string {
-  return parts.filter((part) => part !== "").join(" ");
 }
 
 function sayAccepted(item: TaskItem): string {
@@ -142,7 +139,7 @@ function saySettled(view: TaskView): string {
 
 function failureOf(view: TaskView): string {
   const verdict = view.outcome?.verdict;
-  if (verdict?.class == null) return "It failed.";
+  if (verdict === undefined || verdict.class === null) return "It failed.";
   const status = verdict.httpStatus === null ? "" : ` (HTTP ${verdict.httpStatus})`;
   return FAILURES[verdict.class].replace("{agent}", view.spec.agent).replace("{status}", status);
 }
@@ -215,121 +212,6 @@ function sayList(views: readonly TaskView[]): string {
   return `${views.length} task${views.length === 1 ? "" : "s"}, newest first; ${open} not ended.`;
 }
 
-function sayRefusal({ rejection, about, clientRequestId }: RefusalAnswer, starts: boolean): string {
-  const key = clientRequestId === null ? null : sanitiseLine(clientRequestId, 80);
-  const head = HEADS[rejection.code] ?? (starts ? `NOT STARTED (${rejection.code})` : `NOT DONE (${rejection.code})`);
-  const goesOn = about === null || about.phase === "settled" ? "" : `${named(about)} goes on.`;
-  return joined(`${head}: ${reasonOf(rejection, key)}`, goesOn);
-}
-
-const HEADS: Partial<Record<Code, string>> = {
-  unknown_task: "NO SUCH TASK among yours",
-  unknown_thread: "NO SUCH TASK among yours",
-};
-
-function reasonOf(rejection: Rejection, key: string | null): string {
-  const { detail } = rejection;
-  const text = (name: string): string => String(detail[name] ?? "");
-  switch (rejection.code) {
-    case "missing_client_request_id":
-      return "clientRequestId is missing or not 8 to 256 characters. Nothing was created.";
-    case "invalid_arguments":
-      return `these arguments do not fit: ${listOf(detail["fields"])}. Nothing was changed; the same call can be sent again once they do.`;
-    case "idempotency_conflict":
-      return conflict(rejection, key ?? "");
-    case "expired_receipt":
-      return `key ${key ?? ""} named a task (${text("taskId")}) whose data is past its retention. Nothing was started.`;
-    case "duplicate_work":
-      return "the same work is already under way.";
-    case "workspace_busy":
-      return busy(rejection);
-    case "workspace_not_allowed":
-    case "workspace_failed":
-      return workspaceReason(text("reason"), detail["roots"]);
-    case "unknown_task":
-      return detail["asked"] === undefined
-        ? `nothing was accepted under key ${key ?? ""}. delegate_task can be sent with it.`
-        : `${sanitiseLine(text("asked"), 80)}. Ours start with dt_. Nothing was changed.`;
-    case "unknown_thread":
-      return `${sanitiseLine(text("asked"), 80)}. Nothing was changed.`;
-    case "unknown_agent":
-      return unknownAgent(text("asked"), detail["known"]);
-    case "agent_unavailable":
-      return `agent ${sanitiseLine(text("asked"), 80)} cannot be used at present.`;
-    case "permission_limit":
-      return `asked for permissions ${text("asked")}, allowed is ${text("allowed")} (setting ${text("setting")}).`;
-    case "not_allowed":
-      if (text("scope") !== "") return `your token lacks the scope ${text("scope")}; its owner can make one that has it.`;
-      return text("may") === "" ? "your token does not allow this." : `only a ${text("may")} may do this.`;
-    case "not_pending":
-      return "there is nothing of that kind to answer or abandon any more.";
-    case "depth_limit":
-      if (text("limit") === "0")
-        return "delegation is switched off here (limits.depthMax is 0). Do this work yourself.";
-      return "You are the delegated child. Do this work yourself, here; do not start other agents by other means.";
-    case "tree_limit":
-      return `this task and its children have reached the limit of ${text("limit")} tasks. Do this work yourself.`;
-    case "capacity_full":
-      return `the limit of ${text("limit")} is reached. Nothing is lost: send the same call again later.`;
-    case "rate_limit":
-      return `the limit of ${text("limit")} delegations a minute is reached. Nothing was created: send the same call again in a minute.`;
-    case "storage_unavailable":
-      return `the server cannot write its data at present${text("storageCode") === "" ? "" : ` (${text("storageCode")})`}. Running children go on; tell your user, and send the same call again later.`;
-    case "stopping":
-      return "the server is restarting. Nothing was created: send the same call again in a few seconds.";
-    case "internal":
-      return "an error of the server. Send the same call again; with the same clientRequestId it never starts a second child.";
-    default:
-      return assertNever(rejection.code);
-  }
-}
-
-const WORKSPACE_REASONS: Readonly<Record<string, string>> = {
-  outside_roots: "the directory is outside the allowed roots",
-  missing: "the directory does not exist.",
-  not_a_directory: "that path is not a directory.",
-  choose_one: "there are several roots, so cwd has to name the directory",
-  no_root: "no root directory is configured.",
-  no_worktrees: "isolated worktrees are not offered by this version; the child would work in the directory itself.",
-};
-
-function workspaceReason(reason: string, roots: Rejection["detail"][string] | undefined): string {
-  const said = WORKSPACE_REASONS[reason] ?? "the directory cannot be used.";
-  return said.endsWith(".") ? said : `${said}: ${listOf(roots)}.`;
-}
-
-/** The caller's own holder by its title, another caller's only by since when. */
-function busy({ detail, related }: Rejection): string {
-  const where = shownPath(String(detail["cwd"] ?? ""), CWD_CHARACTERS_MAX);
-  if (related?.mine === true) return `your task "${shownTitle(related.title)}" (${related.taskId}) writes in ${where}.`;
-  return `another caller's task writes in ${where}.`;
-}
-
-function conflict({ detail, related, differing }: Rejection, key: string): string {
-  const first =
-    related?.mine === true
-      ? `: "${shownTitle(related.title)}" in ${shownPath(String(detail["cwd"] ?? ""), CWD_CHARACTERS_MAX)}, accepted ${ago(related.ageMs)}`
-      : "";
-  return `key ${key} already names other work${first}. Differs in: ${listOf(differing)}. If you were repeating that call, nothing is lost: task_wait with its taskId.`;
-}
-
-function unknownAgent(asked: string, known: Rejection["detail"][string] | undefined): string {
-  const names = listOf(known);
-  if (names === "") return "no agent is configured. Ask the user to configure one (agents.<name>.command).";
-  return asked === ""
-    ? `no default agent is set; there are: ${names}.`
-    : `there is no agent ${sanitiseLine(asked, 80)}; there are: ${names}.`;
-}
-
-const LISTED_MAX = 8;
-
-function listOf(value: Rejection["detail"][string] | undefined): string {
-  if (value === undefined) return "";
-  if (typeof value !== "object") return String(value);
-  const shown = value.slice(0, LISTED_MAX).map((text) => shownPath(text, 80));
-  return value.length <= LISTED_MAX ? shown.join(", ") : `${shown.join(", ")} and ${value.length - LISTED_MAX} more`;
-}
-
 function headOf(view: TaskView): string {
   return view.phase === "settled" ? (view.outcome?.verdict.status ?? "settled").toUpperCase() : "WORKING";
 }
@@ -372,41 +254,4 @@ const PROBLEMS: Partial<Record<FailureClass, string>> = {
 function quietOf(view: TaskView): string {
   const last = view.activity?.lastProgressAtMs ?? nowOf(view);
   return `Nothing was heard of it for ${span(nowOf(view) - last)}.`;
-}
-
-/** The title is the caller's own text; quotes keep it apart from ours. */
-export function named(view: TaskView): string {
-  return `"${shownTitle(view.spec.title)}"`;
-}
-
-export function nowOf(view: TaskView): number {
-  return view.createdAtMs + view.ageMs;
-}
-
-function until(view: TaskView, atMs: number): string {
-  const leftMs = atMs - nowOf(view);
-  return leftMs <= 0 ? "now" : `in ${span(leftMs)}`;
-}
-
-export function ago(ms: number): string {
-  return ms < 1_000 ? "just now" : `${span(ms)} ago`;
-}
-
-/** A time span in its largest fitting unit, and the next one for hours. */
-export function span(ms: number): string {
-  const seconds = Math.max(0, Math.round(ms / 1_000));
-  if (seconds < 90) return `${seconds} s`;
-  const minutes = Math.round(seconds / 60);
-  if (minutes < 90) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  if (hours >= 48) return `${Math.round(hours / 24)} days`;
-  return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
-}
-
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

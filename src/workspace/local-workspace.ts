@@ -24,10 +24,14 @@ export function createLocalWorkspace({ roots, map }: LocalWorkspaceOptions): Wor
     async resolve(wanted) {
       const path = wanted === null ? onlyRoot(roots) : mapped(wanted, map);
       if (typeof path !== "string") return path;
-      const real = await realDirectory(isAbsolute(path) ? path : join(roots[0] ?? "/", path));
+      const asked = isAbsolute(path) ? path : join(roots[0] ?? "/", path);
+      // Together, and each path once: most calls name the only root.
+      const [real, realRoots] = await Promise.all([
+        realDirectory(asked),
+        realPaths(roots.filter((root) => root !== asked)),
+      ]);
       if (typeof real !== "string") return real;
-      const realRoots = await Promise.all(roots.map((root) => realpath(root).catch(() => null)));
-      const inside = realRoots.some((root) => root !== null && isAtOrBelow(real, root));
+      const inside = roots.includes(asked) || realRoots.some((root) => isAtOrBelow(real, root));
       return inside ? { kind: "resolved", path: real } : refused("workspace_not_allowed", "outside_roots");
     },
   };
@@ -44,10 +48,16 @@ function mapped(path: string, map: LocalWorkspaceOptions["map"]): string {
   return rule === undefined ? path : rule.to + path.slice(rule.from.length);
 }
 
+/** Of those that exist. */
+async function realPaths(paths: readonly string[]): Promise<readonly string[]> {
+  const found = await Promise.all(paths.map((path) => realpath(path).catch(() => null)));
+  return found.filter((path) => path !== null);
+}
+
 async function realDirectory(path: string): Promise<string | ResolvedWorkspace> {
   try {
-    const real = await realpath(path);
-    return (await stat(real)).isDirectory() ? real : refused("workspace_failed", "not_a_directory");
+    const [real, found] = await Promise.all([realpath(path), stat(path)]);
+    return found.isDirectory() ? real : refused("workspace_failed", "not_a_directory");
   } catch {
     return refused("workspace_failed", "missing");
   }

@@ -37,26 +37,29 @@ const PHASES: readonly Phase[] = [
 ];
 
 describe("a cancel", () => {
-  it.each(PHASES)("of a task that is %s answers once its child is proven gone (P5, P12)", async (phase, steps, prepare) => {
-    await using test = await startTestEngine();
-    const { taskId } = await test.delegate(KEY, steps);
-    await prepare(test);
-    expect((await test.status(taskId)).structured["phase"]).toBe(phase);
-    const waiting = test.call("task_wait", { taskIds: [taskId], after: "abcde:" });
-    const cancelled = await cancel(test, taskId);
-    expect(cancelled.structured).toMatchObject({
-      status: "cancelled",
-      phase: "settled",
-      settlement: 1,
-      outcome: { by: { kind: "caller", name: "alice" } },
-      stop: { proof: "marker+tree" },
-    });
-    expect(cancelled.say).toMatch(/^CANCELLED: /);
-    expect((await waiting).structured["taskId"]).toBe(taskId);
-    // Nothing comes back to life.
-    await test.clock.advanceAndSettle(4 * 3_600_000);
-    expect((await test.status(taskId)).structured).toMatchObject({ status: "cancelled", settlement: 1 });
-  });
+  it.each(PHASES)(
+    "of a task that is %s answers once its child is proven gone (P5, P12)",
+    async (phase, steps, prepare) => {
+      await using test = await startTestEngine();
+      const { taskId } = await test.delegate(KEY, steps);
+      await prepare(test);
+      expect((await test.status(taskId)).structured["phase"]).toBe(phase);
+      const waiting = test.call("task_wait", { taskIds: [taskId], after: "abcde:" });
+      const cancelled = await cancel(test, taskId);
+      expect(cancelled.structured).toMatchObject({
+        status: "cancelled",
+        phase: "settled",
+        settlement: 1,
+        outcome: { by: { kind: "caller", name: "alice" } },
+        stop: { proof: "marker+tree" },
+      });
+      expect(cancelled.say).toMatch(/^CANCELLED: /);
+      expect((await waiting).structured["taskId"]).toBe(taskId);
+      // Nothing comes back to life.
+      await test.clock.advanceAndSettle(4 * 3_600_000);
+      expect((await test.status(taskId)).structured).toMatchObject({ status: "cancelled", settlement: 1 });
+    },
+  );
 
   it("of a queued task ends it without a process ever having been started (F23)", async () => {
     await using test = await startTestEngine({ limits: { concurrentChildren: 1 } });
@@ -160,7 +163,9 @@ describe("a cancel", () => {
       const cancelling = test.call("task_cancel", { taskId });
       if (order === "cancel first") test.driver.release("go");
       await test.clock.advanceAndSettle(LAST_WORD_MS);
-      const told = [await waiting, await cancelling, await test.status(taskId)].map(({ structured }) => structured["status"]);
+      const told = [await waiting, await cancelling, await test.status(taskId)].map(
+        ({ structured }) => structured["status"],
+      );
       expect(new Set(told).size, order).toBe(1);
       expect(["completed", "cancelled"]).toContain(told[0]);
     }

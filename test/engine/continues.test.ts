@@ -43,7 +43,11 @@ describe("a message to a settled task", () => {
     test.driver.release("go");
     await test.settle();
     const second = await test.status(first.taskId);
-    expect(second.structured).toMatchObject({ status: "completed", settlement: 2, meta: { runId: `${first.taskId}.r2` } });
+    expect(second.structured).toMatchObject({
+      status: "completed",
+      settlement: 2,
+      meta: { runId: `${first.taskId}.r2` },
+    });
     for (const id of ["taskId", "childThreadId", "nodeId"]) expect(second.structured[id]).toBe(first.structured[id]);
     expect([resultOf(second), second.structured["earlierRun"]]).toEqual(["two", undefined]);
   });
@@ -69,7 +73,10 @@ describe("a message to a settled task", () => {
     const { taskId } = await ended(test);
     const message = script(gate("never"));
     const answers = await Promise.all(Array.from({ length: 20 }, () => send(test, taskId, "continue-1", message)));
-    expect(answers.map(({ structured }) => structured["created"]).sort()).toEqual(["new", ...Array(19).fill("replayed")]);
+    expect(answers.map(({ structured }) => textAt(structured, "created")).toSorted(byText)).toEqual([
+      "new",
+      ...Array(19).fill("replayed"),
+    ]);
     await using second = await test.restart();
     const again = await send(second, taskId, "continue-1", message);
     expect(again.structured).toMatchObject({ created: "replayed", taskId });
@@ -113,9 +120,15 @@ describe("a message to a settled task", () => {
     await using test = await startTestEngine();
     const { taskId } = await ended(test);
     const answers = await Promise.all(
-      ["a", "b", "c"].map((name) => send(test, taskId, `continue-${name}`, script(gate("never")), { afterSettlement: 1 })),
+      ["a", "b", "c"].map((name) =>
+        send(test, taskId, `continue-${name}`, script(gate("never")), { afterSettlement: 1 }),
+      ),
     );
-    expect(answers.map(({ structured }) => structured["created"]).sort()).toEqual(["new", "none", "none"]);
+    expect(answers.map(({ structured }) => textAt(structured, "created")).toSorted(byText)).toEqual([
+      "new",
+      "none",
+      "none",
+    ]);
     const losers = answers.filter(({ structured }) => structured["created"] === "none");
     for (const { say: said } of losers) expect(said).toContain("Your message was not sent.");
     expect((await test.status(taskId)).structured).toMatchObject({ meta: { runId: `${taskId}.r2` } });
@@ -137,14 +150,20 @@ describe("a message to a task that has not ended", () => {
     await using test = await startTestEngine();
     const { taskId } = await test.delegate(KEY, [gate("go"), say("one")]);
     await test.settle();
-    for (const [key, text] of [["continue-1", "two"], ["continue-2", "three"]] as const) {
+    for (const [key, text] of [
+      ["continue-1", "two"],
+      ["continue-2", "three"],
+    ] as const) {
       const sent = await send(test, taskId, key, script(gate(text), say(text)));
       expect(sent.structured).toMatchObject({ created: "new", status: "working" });
       expect(sent.say).toContain("Your message is queued and is sent after the present turn.");
     }
     test.driver.release("go");
     await test.settle();
-    expect((await test.status(taskId)).structured).toMatchObject({ earlierRun: { runOrdinal: 1 }, meta: { runId: `${taskId}.r2` } });
+    expect((await test.status(taskId)).structured).toMatchObject({
+      earlierRun: { runOrdinal: 1 },
+      meta: { runId: `${taskId}.r2` },
+    });
     test.driver.release("two");
     await test.settle();
     test.driver.release("three");
@@ -210,3 +229,7 @@ describe("a message to nobody", () => {
     });
   });
 });
+
+function byText(one: string, other: string): number {
+  return one.localeCompare(other);
+}

@@ -13,7 +13,9 @@ async function start(test: TestEngine, names: readonly string[], from = callerOf
   const taskIds: string[] = [];
   for (const name of names) {
     const steps = [gate(name), say(`result of ${name}`)];
-    taskIds.push((await test.delegate(`review-auth-${name}`, steps, { title: `Task ${name}` }, { caller: from })).taskId);
+    taskIds.push(
+      (await test.delegate(`review-auth-${name}`, steps, { title: `Task ${name}` }, { caller: from })).taskId,
+    );
   }
   await test.settle();
   return taskIds;
@@ -28,7 +30,9 @@ const pendingOf = ({ structured }: TestAnswer): readonly unknown[] =>
   listAt(structured, "pendingCompletions").map((completion) => at(completion, "taskId"));
 const unreadOf = async (test: TestEngine): Promise<number> =>
   listAt((await test.call("task_list", { unread: true })).structured, "tasks").length;
-const argumentsOf = ({ structured }: TestAnswer): Readonly<Record<string, unknown>> => ({ ...Object(at(structured, "next", "arguments")) });
+const argumentsOf = ({ structured }: TestAnswer): Readonly<Record<string, unknown>> => ({
+  ...Object(at(structured, "next", "arguments")),
+});
 
 /** Results by task that an answer to a wait tells in full. */
 function toldBy({ structured }: TestAnswer): readonly string[] {
@@ -61,7 +65,7 @@ describe("completions", () => {
 
   it("that arrive while an answer is under way are all in the next ones (L2)", async () => {
     await using test = await startTestEngine({ limits: { concurrentChildren: 10 } });
-    const names = [..."abcdefghij"];
+    const names = "abcdefghij".split("");
     const taskIds = await start(test, names);
     const read = test.trouble.holdAnswer("tasks");
     const waiting = test.call("task_wait", { taskIds });
@@ -80,7 +84,7 @@ describe("completions", () => {
 
   it("five of them come in one answer with their results (L6)", async () => {
     await using test = await startTestEngine({ limits: { concurrentChildren: 10 } });
-    const names = [..."abcde"];
+    const names = "abcde".split("");
     const taskIds = await start(test, names);
     await finish(test, names);
     const answer = await test.call("task_wait", { taskIds, until: "all" });
@@ -95,7 +99,13 @@ describe("completions", () => {
     const answers: TestAnswer[] = [];
     for (let time = 0; time < 5; time += 1) answers.push(await test.status(open));
     expect(answers.map(pendingOf)).toEqual([[ended], [ended], [ended], [], []]);
-    expect(answers.map(({ structured }) => structured["pendingCount"])).toEqual([undefined, undefined, undefined, 1, 1]);
+    expect(answers.map(({ structured }) => structured["pendingCount"])).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      1,
+      1,
+    ]);
     expect(listAt(answers[0]?.structured, "pendingCompletions")).toEqual([
       { taskId: ended, nodeId: `node:delegated-task:${ended}`, settlement: 1, status: "completed", title: "Task a" },
     ]);
@@ -137,7 +147,11 @@ describe("completions", () => {
     await using test = await startTestEngine();
     const [ended = ""] = await start(test, ["a"]);
     await finish(test, ["a"]);
-    for (const answer of [await test.status(ended), await test.call("task_list", {}), await test.call("task_wait", {})]) {
+    for (const answer of [
+      await test.status(ended),
+      await test.call("task_list", {}),
+      await test.call("task_wait", {}),
+    ]) {
       expect([pendingOf(answer), answer.structured["pendingCount"]]).toEqual([[], undefined]);
     }
   });

@@ -12,7 +12,7 @@ async function endOf(steps: readonly object[], args: object = {}): Promise<TestA
   await using test = await startTestEngine();
   const { taskId } = await test.delegate("review-auth-1", steps, { ...args });
   await test.clock.advanceAndSettle(60_000);
-  return test.status(taskId);
+  return await test.status(taskId);
 }
 
 describe("an ending", () => {
@@ -26,10 +26,13 @@ describe("an ending", () => {
     ["a refusal of the model", [say("no"), { do: "end", fault: { stopReason: "refusal" } }], "refused"],
     ["a program that cannot be started", [{ do: "end", fault: { spawnCode: "ENOENT" } }], "spawn_error"],
     ["a status other than 0", [say("x"), { do: "end", fault: { exit: { code: 3, signal: null } } }], "exit_error"],
-  ] as const)("of %s is never completed, and can be continued (P13, W2, W3, W4, F15, G6)", async (_what, steps, failure) => {
-    const { structured } = await endOf(steps);
-    expect(structured).toMatchObject({ status: "failed", outcome: { class: failure }, continuable: true });
-  });
+  ] as const)(
+    "of %s is never completed, and can be continued (P13, W2, W3, W4, F15, G6)",
+    async (_what, steps, failure) => {
+      const { structured } = await endOf(steps);
+      expect(structured).toMatchObject({ status: "failed", outcome: { class: failure }, continuable: true });
+    },
+  );
 
   it("that failed keeps what was written, marked partial, under fromChild (W3, W4)", async () => {
     const answer = await endOf([say("HTTP 524: half of it"), { do: "end", fault: { stopReason: "max_turns" } }]);
@@ -68,16 +71,21 @@ describe("an ending", () => {
     ["quota", { providerKind: "usage_limit_reached" }, "fix"],
     ["max_turns", { stopReason: "max_turns" }, "continue"],
     ["exit_error", { exit: { code: 1, signal: null } }, "continue"],
-  ] as const)("as %s names the next step and that nothing is to be delegated again (P1, U2, F13)", async (failure, fault, next) => {
-    const answer = await endOf([{ do: "end", fault }]);
-    expect(answer.structured).toMatchObject({ outcome: { class: failure }, next: { kind: next } });
-    expect(answer.say).toMatch(/^FAILED, can be continued: /);
-    expect(answer.text).toMatch(next === "continue" ? /NEXT: task_continue .*Do not delegate it again/ : /continue the same task/);
-    if (next === "continue") {
-      const key = textAt(answer.structured, "next", "arguments", "clientRequestId");
-      expect(key.length).toBeGreaterThanOrEqual(8);
-    }
-  });
+  ] as const)(
+    "as %s names the next step and that nothing is to be delegated again (P1, U2, F13)",
+    async (failure, fault, next) => {
+      const answer = await endOf([{ do: "end", fault }]);
+      expect(answer.structured).toMatchObject({ outcome: { class: failure }, next: { kind: next } });
+      expect(answer.say).toMatch(/^FAILED, can be continued: /);
+      expect(answer.text).toMatch(
+        next === "continue" ? /NEXT: task_continue .*Do not delegate it again/ : /continue the same task/,
+      );
+      if (next === "continue") {
+        const key = textAt(answer.structured, "next", "arguments", "clientRequestId");
+        expect(key.length).toBeGreaterThanOrEqual(8);
+      }
+    },
+  );
 
   it("that is lost and may not be run again gives a key for a new run (P14)", async () => {
     const answer = await endOf([{ do: "lost" }], { agent: "fragile" });
@@ -120,7 +128,9 @@ describe("a passing fault", () => {
 
   it("that lasts longer than patience fails the task, stopped and continuable (P6)", async () => {
     await using test = await startTestEngine();
-    const { taskId } = await test.delegate("review-auth-1", [{ do: "fault", times: 9_999, fault: { httpStatus: 503 } }]);
+    const { taskId } = await test.delegate("review-auth-1", [
+      { do: "fault", times: 9_999, fault: { httpStatus: 503 } },
+    ]);
     await test.clock.advanceAndSettle(4 * 3_600_000 - 120_000);
     expect((await test.status(taskId)).structured["status"]).toBe("working");
     await test.clock.advanceAndSettle(300_000);

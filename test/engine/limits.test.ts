@@ -7,13 +7,23 @@ import type { ResolvedWorkspace } from "../../src/ports/workspace.ts";
 import { at, textAt } from "../support/json.ts";
 import { ALICE, BOB, callerOf, startTestEngine, type TestAnswer, type TestEngine } from "../support/test-engine.ts";
 
-const OPEN = [{ do: "waitFor", name: "go" }, { do: "say", text: "fine" }];
+const OPEN = [
+  { do: "waitFor", name: "go" },
+  { do: "say", text: "fine" },
+];
 const WRITE = { role: "implementation" };
 
 const codeOf = ({ structured }: TestAnswer): string => textAt(structured, "error", "code");
 
 async function writer(test: TestEngine, key: string, cwd: string, more: object = {}): Promise<TestAnswer> {
-  const answer = await test.delegate(key, [{ do: "waitFor", name: key }, { do: "say", text: "fine" }], { ...WRITE, cwd, ...more });
+  const answer = await test.delegate(
+    key,
+    [
+      { do: "waitFor", name: key },
+      { do: "say", text: "fine" },
+    ],
+    { ...WRITE, cwd, ...more },
+  );
   await test.settle();
   return answer;
 }
@@ -69,7 +79,11 @@ describe("a limit", () => {
     expect(answer.say).toBe(
       "NOT STARTED (permission_limit): asked for permissions full, allowed is ask (setting permissions.max).",
     );
-    expect(at(answer.structured, "next")).toEqual({ kind: "fix", tool: "delegate_task", change: { permissions: "ask" } });
+    expect(at(answer.structured, "next")).toEqual({
+      kind: "fix",
+      tool: "delegate_task",
+      change: { permissions: "ask" },
+    });
     // The default for a writer is cut to the maximum, not refused.
     expect((await writer(test, "write-auth-2", "/shop")).structured["created"]).toBe("new");
   });
@@ -150,7 +164,9 @@ describe("what cannot be done is refused by name and never done otherwise", () =
     expect(textAt((await test.status(taskId, reader)).structured, "status")).toBe("working");
     const nobody = { caller: callerOf("alice", { scopes: [] }) };
     for (const tool of ["task_status", "task_wait", "task_list", "task_ack"]) {
-      expect((await test.call(tool, { taskId, settlement: 1 }, nobody)).say).toContain("your token lacks the scope read");
+      expect((await test.call(tool, { taskId, settlement: 1 }, nobody)).say).toContain(
+        "your token lacks the scope read",
+      );
     }
   });
 });
@@ -174,7 +190,9 @@ describe("a second writer", () => {
       ageMs: 60_000,
       mine: true,
     });
-    expect(second.text).toContain(`related: task ${first.taskId} · thread ${String(first.structured["childThreadId"])}`);
+    expect(second.text).toContain(
+      `related: task ${first.taskId} · thread ${String(first.structured["childThreadId"])}`,
+    );
     expect(at(second.structured, "next")).toEqual({ kind: "fix", tool: "delegate_task", change: { onBusy: "queue" } });
   });
 

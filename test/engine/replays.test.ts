@@ -50,7 +50,11 @@ describe("the same key with the same fields", () => {
     for (const id of ["taskId", "childThreadId", "nodeId"]) {
       expect(new Set(answers.map(({ structured }) => structured[id])).size).toBe(1);
     }
-    expect(answers.at(-1)?.structured).toMatchObject({ status: "completed", replayedAgeMs: 60_000, meta: { replayed: true } });
+    expect(answers.at(-1)?.structured).toMatchObject({
+      status: "completed",
+      replayedAgeMs: 60_000,
+      meta: { replayed: true },
+    });
     expect(answers.at(-1)?.say).toContain("This repeats the call accepted 60 s ago; nothing new was started.");
     expect(await tasksOf(second)).toBe(1);
   });
@@ -59,7 +63,8 @@ describe("the same key with the same fields", () => {
     await using test = await startTestEngine();
     const answers = await Promise.all(Array.from({ length: 50 }, () => test.delegate(KEY, OPEN)));
     await test.settle();
-    expect(answers.map(createdOf).sort()).toEqual(["new", ...Array(49).fill("replayed")]);
+    expect(answers.filter((answer) => createdOf(answer) === "new")).toHaveLength(1);
+    expect(answers.filter((answer) => createdOf(answer) === "replayed")).toHaveLength(49);
     expect(new Set(answers.map(({ taskId }) => taskId)).size).toBe(1);
     expect(await tasksOf(test)).toBe(1);
     expect(test.log.entries.filter(({ level }) => level === "error")).toEqual([]);
@@ -93,7 +98,14 @@ describe("the same key with the same fields", () => {
   it("is still the same call with another mode, wait, title, labels or limit on running time (P3)", async () => {
     await using test = await startTestEngine();
     const first = await test.delegate(KEY, OPEN);
-    const change = { title: "Other", labels: ["x"], maxActiveMs: 5_000, waitMs: 0, onBusy: "queue", onDuplicate: "join" };
+    const change = {
+      title: "Other",
+      labels: ["x"],
+      maxActiveMs: 5_000,
+      waitMs: 0,
+      onBusy: "queue",
+      onDuplicate: "join",
+    };
     const again = await test.delegate(KEY, OPEN, change);
     expect([createdOf(again), again.taskId]).toEqual(["replayed", first.taskId]);
   });
@@ -144,7 +156,13 @@ describe("the same key with other fields", () => {
   it("is a conflict and not a mistake where the fields are not valid any more (F6)", async () => {
     await using test = await startTestEngine();
     await test.delegate(KEY, OPEN);
-    for (const change of [{ agent: "--flag" }, { access: "everything" }, { unheardOf: 1 }, { task: "" }, { cwd: "/other" }]) {
+    for (const change of [
+      { agent: "--flag" },
+      { access: "everything" },
+      { unheardOf: 1 },
+      { task: "" },
+      { cwd: "/other" },
+    ]) {
       const answer = await test.delegate(KEY, OPEN, change);
       expect([codeOf(answer), createdOf(answer)], JSON.stringify(change)).toEqual(["idempotency_conflict", "none"]);
       expect(at(answer.structured, "error", "differing")).toEqual(Object.keys(change));
@@ -227,7 +245,11 @@ describe("a key", () => {
     for (const clientRequestId of [undefined, null, "short", "x".repeat(257), 12_345_678, ["review-auth-1"]]) {
       for (const title of ["Fix it", "a", "", "ÄÖ", undefined]) {
         const answer = await test.call("delegate_task", { clientRequestId, title, task: "say it", role: "review" });
-        expect([codeOf(answer), answer.isError, createdOf(answer)]).toEqual(["missing_client_request_id", true, "none"]);
+        expect([codeOf(answer), answer.isError, createdOf(answer)]).toEqual([
+          "missing_client_request_id",
+          true,
+          "none",
+        ]);
         const ready = textAt(answer.structured, "next", "change", "clientRequestId");
         expect(ready.length, ready).toBeGreaterThanOrEqual(8);
         expect(ready.length).toBeLessThanOrEqual(256);

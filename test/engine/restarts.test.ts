@@ -62,7 +62,10 @@ describe("after a kill", () => {
     const cancelling = test.call("task_cancel", { taskId });
     await test.clock.advanceAndSettle(1_000);
     expect((await cancelling).structured).toMatchObject({ status: "cancelled", stop: { proof: "marker+tree" } });
-    expect((await test.call("task_cancel", { taskId })).structured).toMatchObject({ status: "cancelled", settlement: 1 });
+    expect((await test.call("task_cancel", { taskId })).structured).toMatchObject({
+      status: "cancelled",
+      settlement: 1,
+    });
   });
 
   it("queued, healing and asking tasks, messages, claims and results are all as they were (P14, F22)", async () => {

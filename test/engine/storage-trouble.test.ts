@@ -25,7 +25,11 @@ describe("while nothing can be written", () => {
     await using test = await startTestEngine();
     test.trouble.begin("disk_full");
     const refused = await test.delegate(KEY, OPEN);
-    expect([codeOf(refused), refused.isError, refused.structured["created"]]).toEqual(["storage_unavailable", true, "none"]);
+    expect([codeOf(refused), refused.isError, refused.structured["created"]]).toEqual([
+      "storage_unavailable",
+      true,
+      "none",
+    ]);
     expect(refused.say).toContain("(disk_full)");
     expect(at(refused.structured, "next")).toEqual({ kind: "repeat_same_call", tool: "delegate_task" });
     test.trouble.end();
@@ -66,7 +70,11 @@ describe("while nothing can be written", () => {
     test.trouble.end();
     await test.clock.advanceAndSettle(10_000);
     const ended = await test.status(taskId);
-    expect(ended.structured).toMatchObject({ status: "completed", settlement: 1, fromChild: { result: { text: "fine" } } });
+    expect(ended.structured).toMatchObject({
+      status: "completed",
+      settlement: 1,
+      fromChild: { result: { text: "fine" } },
+    });
     expect([ended.isError, test.store.healthy()]).toEqual([false, true]);
     // One run did it all: nothing was lost and done again.
     expect(at(ended.structured, "meta", "attempt")).toBe(1);
@@ -88,7 +96,10 @@ describe("while nothing can be written", () => {
     ];
     for (const [tool, args] of calls) {
       const answer = await test.call(tool, { ...args });
-      expect([answer.taskId, codeOf(answer)], tool).toEqual([tool === "task_ack" ? ended.taskId : taskId, "storage_unavailable"]);
+      expect([answer.taskId, codeOf(answer)], tool).toEqual([
+        tool === "task_ack" ? ended.taskId : taskId,
+        "storage_unavailable",
+      ]);
     }
     const cancelled = await test.call("task_cancel", { taskId });
     expect(cancelled.say).toMatch(/^NOT DONE \(storage_unavailable\): .*"Review the auth diff" goes on\.$/);

@@ -175,12 +175,7 @@ describe("without after", () => {
   const NEWS = [
     ["a result that nobody has confirmed", [say("fine")], "completed", "settled"],
     ["a question", [{ do: "ask", prompt: "which?", optionIds: ["a", "b"] }], "input_required", "awaiting_answer"],
-    [
-      "a pause",
-      [{ do: "fault", times: 9, fault: { httpStatus: 429, retryAfterMs: 3_600_000 } }],
-      "working",
-      "paused",
-    ],
+    ["a pause", [{ do: "fault", times: 9, fault: { httpStatus: 429, retryAfterMs: 3_600_000 } }], "working", "paused"],
   ] as const;
 
   it.each(NEWS)("%s is news at once (P7)", async (_what, steps, status, phase) => {
@@ -320,7 +315,10 @@ describe("a wait for several tasks", () => {
     await test.settle();
     test.driver.release("ask");
     await test.settle();
-    expect(listAt((await waiting).structured, "tasks")).toMatchObject([{ status: "working" }, { status: "input_required" }]);
+    expect(listAt((await waiting).structured, "tasks")).toMatchObject([
+      { status: "working" },
+      { status: "input_required" },
+    ]);
     const slice = test.call("task_wait", { taskIds: [open, await running(test, "review-auth-3")], until: "all" });
     await test.clock.advanceAndSettle(SLICE_MS);
     expect(nextArguments(await slice)["until"]).toBe("all");

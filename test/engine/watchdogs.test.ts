@@ -19,13 +19,15 @@ async function start(test: TestEngine, key: string, steps: readonly object[], ar
   return taskId;
 }
 
-const phaseOf = async (test: TestEngine, taskId: string): Promise<unknown> => (await test.status(taskId)).structured["phase"];
+const phaseOf = async (test: TestEngine, taskId: string): Promise<unknown> =>
+  (await test.status(taskId)).structured["phase"];
 
 describe("with every place taken", () => {
   it("a task is accepted and queued with its position, which moves up (F32, E4)", async () => {
     await using test = await startTestEngine({ limits: { concurrentChildren: 1 } });
     const answers: TestAnswer[] = [];
-    for (const name of ["a", "b", "c"]) answers.push(await test.delegate(`review-auth-${name}`, [gate(name), say(name)]));
+    for (const name of ["a", "b", "c"])
+      answers.push(await test.delegate(`review-auth-${name}`, [gate(name), say(name)]));
     expect(answers.map(({ structured }) => structured["queue"])).toEqual([
       undefined,
       { position: 1, reason: "slots" },
@@ -47,7 +49,11 @@ describe("with every place taken", () => {
     const waiting = test.call("task_wait", { taskIds: [taskId] });
     await test.clock.advanceAndSettle(25_000);
     const answer = await waiting;
-    expect(answer.structured).toMatchObject({ waitEnded: "slice", phase: "queued", queue: { position: 1, reason: "slots" } });
+    expect(answer.structured).toMatchObject({
+      waitEnded: "slice",
+      phase: "queued",
+      queue: { position: 1, reason: "slots" },
+    });
     expect(answer.say).toContain("all places for running children are taken");
   });
 
@@ -152,7 +158,9 @@ describe("the limit on running time", () => {
 describe("a machine that sleeps", () => {
   it("is forgiven: nothing is stalled, lost or over its time by it (F35)", async () => {
     await using test = await startTestEngine();
-    const quiet = await start(test, KEY, [{ do: "progress" }, gate("go"), say("fine")], { maxActiveMs: 10 * MINUTE_MS });
+    const quiet = await start(test, KEY, [{ do: "progress" }, gate("go"), say("fine")], {
+      maxActiveMs: 10 * MINUTE_MS,
+    });
     const asking = await start(test, "review-auth-2", [{ do: "ask", optionIds: ["a"] }]);
     await test.clock.advanceAndSettle(MINUTE_MS);
     const waiting = test.call("task_wait", { taskIds: [quiet] });
@@ -208,7 +216,9 @@ describe("processes that will not end", () => {
     expect(answer.say).toContain("pid 4711, 4712");
     expect(answer.say).not.toContain("server.js");
     // In text form the commands stand inside the fence.
-    expect(answer.text).toMatch(/^--- from the child (\w+): commands of its processes ---\nleft over: pid 4711: node server.js /m);
+    expect(answer.text).toMatch(
+      /^--- from the child (\w+): commands of its processes ---\nleft over: pid 4711: node server.js /m,
+    );
     // Told once, not with every look.
     const again = test.call("task_wait", Object(at(answer.structured, "next", "arguments")));
     await test.clock.advanceAndSettle(25_000);
@@ -221,7 +231,10 @@ describe("processes that will not end", () => {
     await test.clock.advanceAndSettle(60_000);
     test.children.leave([]);
     await test.clock.advanceAndSettle(5_000);
-    expect((await test.status(taskId)).structured).toMatchObject({ status: "completed", stop: { proof: "marker+tree" } });
+    expect((await test.status(taskId)).structured).toMatchObject({
+      status: "completed",
+      stop: { proof: "marker+tree" },
+    });
   });
 
   it("are given up by a person alone, and keep the directory until they are gone (P5, P10)", async () => {
@@ -243,7 +256,9 @@ describe("processes that will not end", () => {
     });
     expect(given.say).toContain("a person abandoned the processes that are left");
     const write = { role: "implementation", cwd: "/shop/a" };
-    expect(textAt((await test.delegate("write-2-auth", [say("x")], write)).structured, "error", "code")).toBe("workspace_busy");
+    expect(textAt((await test.delegate("write-2-auth", [say("x")], write)).structured, "error", "code")).toBe(
+      "workspace_busy",
+    );
     test.children.leave([]);
     await test.clock.advanceAndSettle(10_000);
     expect((await test.delegate("write-2-auth", [say("x")], write)).structured["created"]).toBe("new");
@@ -255,7 +270,10 @@ describe("processes that will not end", () => {
     test.children.leave(LEFT);
     test.driver.release("go");
     await test.clock.advanceAndSettle(60_000);
-    expect((await test.status(taskId)).structured).toMatchObject({ phase: "stopping", problem: { class: "survivors" } });
+    expect((await test.status(taskId)).structured).toMatchObject({
+      phase: "stopping",
+      problem: { class: "survivors" },
+    });
     test.children.leave([]);
     await test.clock.advanceAndSettle(10_000);
     expect((await test.status(taskId)).structured["status"]).toBe("completed");

@@ -6,7 +6,16 @@ import { describe, expect, it } from "vitest";
 import { at, listAt, textAt } from "../support/json.ts";
 import { CLIENT_KINDS, type TestClient, type ToolResult } from "../support/mcp-clients.ts";
 import { eventually } from "../support/processes.ts";
-import { callBody, initialize, jsonObject, messagesOf, openStream, post, resumeStream, send } from "../support/raw-mcp.ts";
+import {
+  callBody,
+  initialize,
+  jsonObject,
+  messagesOf,
+  openStream,
+  post,
+  resumeStream,
+  send,
+} from "../support/raw-mcp.ts";
 import { fakeWork, startTestDaemon, type TestDaemon } from "../support/test-daemon.ts";
 
 const say = (text: string): object => ({ do: "say", text });
@@ -70,9 +79,18 @@ describe("a client with a short limit", () => {
     const work = fakeWork("review-auth-1", [gate("go"), say("fine")], { mode: "wait" });
     const first = await client.call("delegate_task", work, { timeoutMs: 1_500 });
     expect(performance.now() - before).toBeLessThan(1_500);
-    expect(first.structured).toMatchObject({ created: "new", status: "working", waitEnded: "slice", next: { kind: "wait" } });
+    expect(first.structured).toMatchObject({
+      created: "new",
+      status: "working",
+      waitEnded: "slice",
+      next: { kind: "wait" },
+    });
     daemon.driver.release("go");
-    const last = await client.call("task_wait", { ...Object(at(first.structured, "next", "arguments")) }, { timeoutMs: 1_500 });
+    const last = await client.call(
+      "task_wait",
+      { ...Object(at(first.structured, "next", "arguments")) },
+      { timeoutMs: 1_500 },
+    );
     expect([idOf(last), resultOf(last)]).toEqual([idOf(first), "fine"]);
   });
 
@@ -142,7 +160,9 @@ describe("a held call", () => {
     daemon.driver.release("go");
     await using client = await daemon.client();
     const list = await client.call("task_list", {});
-    expect(listAt(list.structured, "tasks")).toMatchObject([{ thisConversation: false, title: "Review the auth diff" }]);
+    expect(listAt(list.structured, "tasks")).toMatchObject([
+      { thisConversation: false, title: "Review the auth diff" },
+    ]);
     expect(resultOf(await client.call("task_wait", {}))).toBe("fine");
   });
 });
@@ -155,7 +175,10 @@ describe("many clients at once", () => {
     const told = new Map<string, string[]>(names.map((name) => [name, []]));
     const tasks = await Promise.all(
       clients.map((client, index) =>
-        client.call("delegate_task", fakeWork("review-auth-1", [gate(`go ${index}`), say(`secret of ${names[index]}`)])),
+        client.call(
+          "delegate_task",
+          fakeWork("review-auth-1", [gate(`go ${index}`), say(`secret of ${names[index]}`)]),
+        ),
       ),
     );
     const waits = clients.map((client, index) => {
@@ -177,13 +200,36 @@ describe("many clients at once", () => {
     await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
   });
 
+  it("with one key on two connections start one child on a real store, and a hundred keys lose none (D3, E5, F7)", async () => {
+    await using daemon = await startTestDaemon({ store: "sqlite" });
+    await using one = await daemon.client("1.x");
+    await using other = await daemon.client("2.x modern");
+    const work = fakeWork("review-auth-1", [gate("go")]);
+    const same = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => (index % 2 === 0 ? one : other).call("delegate_task", work)),
+    );
+    expect(new Set(same.map(idOf)).size).toBe(1);
+    expect(same.filter(({ structured }) => structured["created"] === "new")).toHaveLength(1);
+    const keys = Array.from({ length: 100 }, (_, index) => `review-many-${index}`);
+    const many = await Promise.all(
+      keys.map((key, index) => (index % 2 === 0 ? one : other).call("delegate_task", fakeWork(key, [gate("go")]))),
+    );
+    expect(many.map(({ structured }) => structured["created"])).toEqual(Array(100).fill("new"));
+    expect(await daemon.store.counts()).toMatchObject({ working: 101 });
+    for (const key of keys) expect((await one.call("task_status", { clientRequestId: key })).isError).toBe(false);
+  });
+
   it("with the same request ids at the same moment are answered each with its own (M2)", async () => {
     await using daemon = await startTestDaemon();
     const names = ["alice", "bob"];
     const sessions = await Promise.all(
       names.map((name) => initialize(daemon, { name: "raw", version: "1" }, `token-of-${name}`)),
     );
-    const call = async (index: number, name: string, args: Record<string, unknown>): Promise<Record<string, unknown>> => {
+    const call = async (
+      index: number,
+      name: string,
+      args: Record<string, unknown>,
+    ): Promise<Record<string, unknown>> => {
       const options = { token: `token-of-${names[index]}`, session: sessions[index] ?? "" };
       const response = await post(daemon, callBody(1, name, args), options);
       const text = await response.text();
@@ -192,7 +238,9 @@ describe("many clients at once", () => {
         : jsonObject(text);
     };
     const started = await Promise.all(
-      names.map((name, index) => call(index, "delegate_task", fakeWork("review-auth-1", [gate(name), say(`of ${name}`)]))),
+      names.map((name, index) =>
+        call(index, "delegate_task", fakeWork("review-auth-1", [gate(name), say(`of ${name}`)])),
+      ),
     );
     const ids = started.map((answer) => textAt(answer, "result", "structuredContent", "taskId"));
     const waits = names.map((_, index) => call(index, "task_wait", { taskIds: [ids[index]] }));
@@ -211,16 +259,17 @@ describe("many clients at once", () => {
     const taskId = idOf(await first.call("delegate_task", fakeWork("review-auth-1", [gate("go"), say("fine")])));
     const crash = new AbortController();
     const second = await daemon.client("1.x", "alice", {
-      fetch: (input, init) => fetch(input, { ...init, signal: AbortSignal.any([crash.signal, ...(init?.signal ? [init.signal] : [])]) }),
+      fetch: (input, init) =>
+        fetch(input, { ...init, signal: AbortSignal.any([crash.signal, ...(init?.signal ? [init.signal] : [])]) }),
     });
     const lost = second.call("task_wait", { taskIds: [taskId] });
     await held(daemon, 1);
     crash.abort();
-    await expect(lost).rejects.toThrow();
-    await second[Symbol.asyncDispose]();
+    await Promise.all([second[Symbol.asyncDispose](), expect(lost).rejects.toThrow()]);
+    await held(daemon, 0);
     await using third = await open();
     const waiting = third.call("task_wait", { taskIds: [taskId] });
-    await eventually("the third client's wait", () => daemon.engine.waiting > 0);
+    await held(daemon, 1);
     daemon.driver.release("go");
     expect(resultOf(await waiting)).toBe("fine");
     expect(resultOf(await first.call("task_status", { taskId }))).toBe("fine");

@@ -113,13 +113,16 @@ describe("a refusal", () => {
     },
   };
 
-  it.each(Object.entries(BROUGHT))("%s comes from the engine with a next step and nothing created (PE3, F34)", async (code, bring) => {
-    await using test = await startTestEngine();
-    const answer = await bring(test);
-    expect(textAt(answer.structured, "error", "code")).toBe(code);
-    expect(textAt(answer.structured, "next", "kind")).not.toBe("");
-    expect(answer.structured["taskId"]).toBeUndefined();
-  });
+  it.each(Object.entries(BROUGHT))(
+    "%s comes from the engine with a next step and nothing created (PE3, F34)",
+    async (code, bring) => {
+      await using test = await startTestEngine();
+      const answer = await bring(test);
+      expect(textAt(answer.structured, "error", "code")).toBe(code);
+      expect(textAt(answer.structured, "next", "kind")).not.toBe("");
+      expect(answer.structured["taskId"]).toBeUndefined();
+    },
+  );
 
   it("is never made for these codes by this version: what they are for is not offered yet", () => {
     const missing = CODES.filter((code) => !(code in BROUGHT));

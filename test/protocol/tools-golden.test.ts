@@ -16,7 +16,12 @@ const OPEN = [{ do: "progress", steps: 9 }, gate("go"), say("The diff is fine.")
 
 type Case = readonly [name: string, bring: (test: TestEngine) => Promise<TestAnswer>];
 
-async function running(test: TestEngine, key = KEY, steps: readonly object[] = OPEN, more: object = {}): Promise<string> {
+async function running(
+  test: TestEngine,
+  key = KEY,
+  steps: readonly object[] = OPEN,
+  more: object = {},
+): Promise<string> {
   const { taskId } = await test.delegate(key, steps, { ...more });
   await test.settle();
   return taskId;
@@ -63,10 +68,14 @@ const WORK: readonly Case[] = [
   ["working, healthy", async (test) => slice(test, { taskIds: [await running(test)] })],
   [
     "working, a command running",
-    async (test) => slice(test, { taskIds: [await running(test, KEY, [{ do: "progress", toolRunning: true }, gate("go")])] }),
+    async (test) =>
+      slice(test, { taskIds: [await running(test, KEY, [{ do: "progress", toolRunning: true }, gate("go")])] }),
   ],
   ["working, starting", async (test) => slice(test, { taskIds: [await running(test, KEY, [gate("go")])] })],
-  ["working, healing", async (test) => test.status(await running(test, KEY, [fault({ httpStatus: 403, text: "<html>" })]))],
+  [
+    "working, healing",
+    async (test) => test.status(await running(test, KEY, [fault({ httpStatus: 403, text: "<html>" })])),
+  ],
   [
     "working, paused",
     async (test) => test.status(await running(test, KEY, [fault({ httpStatus: 429, retryAfterMs: 3_600_000 })])),
@@ -102,9 +111,16 @@ const WORK: readonly Case[] = [
   [
     "needs an answer, permission",
     async (test) => {
-      const ask = { do: "ask", ask: "permission", prompt: "May I reset the database?", optionIds: ["allow_once", "reject"] };
+      const ask = {
+        do: "ask",
+        ask: "permission",
+        prompt: "May I reset the database?",
+        optionIds: ["allow_once", "reject"],
+      };
       const labels = { allow_once: "Yes, this time", reject: "No" };
-      return test.status(await running(test, KEY, [{ ...ask, labels, action: { tool: "bash", command: "npm run db:reset" } }]));
+      return test.status(
+        await running(test, KEY, [{ ...ask, labels, action: { tool: "bash", command: "npm run db:reset" } }]),
+      );
     },
   ],
   [
@@ -124,8 +140,14 @@ const ENDS: readonly Case[] = [
     "completed, assumed",
     async (test) => test.status(await ended(test, [say("Done."), { do: "end", evidence: "assumed" }])),
   ],
-  ["failed, to be continued", async (test) => test.status(await ended(test, [say("Half"), { do: "end", fault: { stopReason: "max_turns" } }]))],
-  ["failed, to be put right", async (test) => test.status(await ended(test, [{ do: "end", fault: { httpStatus: 401 } }]))],
+  [
+    "failed, to be continued",
+    async (test) => test.status(await ended(test, [say("Half"), { do: "end", fault: { stopReason: "max_turns" } }])),
+  ],
+  [
+    "failed, to be put right",
+    async (test) => test.status(await ended(test, [{ do: "end", fault: { httpStatus: 401 } }])),
+  ],
   ["failed, lost", async (test) => test.status(await ended(test, [{ do: "lost" }], { agent: "fragile" }))],
   [
     "cancelled",
@@ -181,7 +203,11 @@ const REPEATS: readonly Case[] = [
   [
     "message not sent",
     async (test) => {
-      const call = { taskId: await ended(test, [say("Fine.")]), message: `{"steps":[{"do":"hang"}]}`, afterSettlement: 1 };
+      const call = {
+        taskId: await ended(test, [say("Fine.")]),
+        message: `{"steps":[{"do":"hang"}]}`,
+        afterSettlement: 1,
+      };
       const person = callerOf("alice", { kind: "person" });
       await test.call("task_continue", { ...call, clientRequestId: "by-a-person" }, { caller: person });
       await test.settle();
@@ -224,13 +250,19 @@ const LISTS: readonly Case[] = [
 
 const REFUSALS: readonly Case[] = [
   ["no key", (test) => test.call("delegate_task", { title: "Review the auth diff", task: "x" })],
-  ["invalid arguments", (test) => test.call("delegate_task", { clientRequestId: KEY, task: "x", acess: "read", agent: "-x" })],
+  [
+    "invalid arguments",
+    (test) => test.call("delegate_task", { clientRequestId: KEY, task: "x", acess: "read", agent: "-x" }),
+  ],
   ["invalid arguments of a read", (test) => test.call("task_wait", { taskId: "dt_1" })],
-  ["unknown task", async (test) => {
-    await running(test);
-    await test.clock.advanceAndSettle(4 * MINUTE_MS);
-    return test.status("4711");
-  }],
+  [
+    "unknown task",
+    async (test) => {
+      await running(test);
+      await test.clock.advanceAndSettle(4 * MINUTE_MS);
+      return test.status("4711");
+    },
+  ],
   ["nothing under this key", (test) => test.call("task_status", { clientRequestId: KEY })],
   ["unknown agent", (test) => test.delegate(KEY, OPEN, { agent: "gpt" })],
   ["permission limit", (test) => test.delegate(KEY, OPEN, { permissions: "full" })],
@@ -300,7 +332,8 @@ describe("the words of an answer", () => {
   ])("%s are the golden ones (P15)", async (title, limits) => {
     await using test = await startTestEngine({ limits });
     const first = await test.delegate("review-auth-1", OPEN);
-    const answer = title === "with every wait taken" ? await test.call("task_wait", { taskIds: [first.taskId] }) : first;
+    const answer =
+      title === "with every wait taken" ? await test.call("task_wait", { taskIds: [first.taskId] }) : first;
     const { text } = answer === first && first.taskId !== "" ? await test.delegate(KEY, OPEN) : answer;
     await expect(`${readable(text)}\n`).toMatchFileSnapshot(`golden/limit-${title.replaceAll(" ", "-")}.txt`);
   });
@@ -310,7 +343,8 @@ describe("the words of an answer", () => {
 function readable(text: string): string {
   const seen = new Map<string, string>();
   const name = (id: string, prefix: string): string => {
-    const known = seen.get(id) ?? `${prefix}${[...seen.values()].filter((value) => value.startsWith(prefix)).length + 1}`;
+    const known =
+      seen.get(id) ?? `${prefix}${[...seen.values()].filter((value) => value.startsWith(prefix)).length + 1}`;
     seen.set(id, known);
     return known;
   };

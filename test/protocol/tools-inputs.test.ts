@@ -11,7 +11,10 @@ import type { TestClient, ToolResult } from "../support/mcp-clients.ts";
 import { callBody, jsonObject, post } from "../support/raw-mcp.ts";
 import { fakeWork, startTestDaemon, type TestDaemon } from "../support/test-daemon.ts";
 
-const OPEN = [{ do: "waitFor", name: "go" }, { do: "say", text: "fine" }];
+const OPEN = [
+  { do: "waitFor", name: "go" },
+  { do: "say", text: "fine" },
+];
 const KEY = "review-auth-1";
 const UNKNOWN_TASK = "dt_01M8RDENWBWY0DFWYS2QHAG06Y";
 
@@ -35,7 +38,11 @@ describe("harmless forms", () => {
     ];
     for (const args of waits) {
       const { structured, isError } = await client.call("task_wait", args);
-      expect([structured["taskId"], structured["waitEnded"], isError], JSON.stringify(args)).toEqual([taskId, "slice", false]);
+      expect([structured["taskId"], structured["waitEnded"], isError], JSON.stringify(args)).toEqual([
+        taskId,
+        "slice",
+        false,
+      ]);
     }
     const list = await client.call("task_list", { open: "true", limit: "1", status: null, cursor: null });
     expect(listAt(list.structured, "tasks")).toHaveLength(1);
@@ -74,37 +81,70 @@ describe("a slip", () => {
   const text = "x";
   const SLIPS: readonly Slip[] = [
     ["other capitals", "task_wait", { taskIDs: ["x"] }, { taskIDs: "no such field: did you mean taskIds?" }],
-    ["snake case", "task_status", { task_id: "x", clientRequestId: KEY }, { task_id: "no such field: did you mean taskId?" }],
+    [
+      "snake case",
+      "task_status",
+      { task_id: "x", clientRequestId: KEY },
+      { task_id: "no such field: did you mean taskId?" },
+    ],
     ["the singular", "task_wait", { taskId: "x" }, { taskId: "no such field: did you mean taskIds?" }],
     ["a field of nothing", "task_list", { banana: 1 }, { banana: "no such field: leave it out" }],
-    ["a wrong word", "task_list", { status: "done" }, { status: "one of working, input_required, completed, failed, cancelled" }],
+    [
+      "a wrong word",
+      "task_list",
+      { status: "done" },
+      { status: "one of working, input_required, completed, failed, cancelled" },
+    ],
     ["a wrong type", "task_ack", { taskId: "x", settlement: "first" }, { settlement: "a value of type number" }],
     ["a number below", "task_ack", { taskId: "x", settlement: 0 }, { settlement: "at least 1" }],
     ["nothing to look for", "task_status", {}, { taskId: "taskId or clientRequestId" }],
     ["no settlement", "task_ack", { taskId: "x" }, { settlement: "a value of type number" }],
-    ["a cursor of its own making", "task_list", { cursor: "2" }, { cursor: "nextCursor of the page before, as it was" }],
+    [
+      "a cursor of its own making",
+      "task_list",
+      { cursor: "2" },
+      { cursor: "nextCursor of the page before, as it was" },
+    ],
     ["too many tasks", "task_wait", { taskIds: Array(51).fill("x") }, { taskIds: "at most 50" }],
     ["an empty task", "delegate_task", { clientRequestId: KEY, task: "" }, { task: "at least 1 characters" }],
-    ["an empty message", "task_continue", { taskId: "x", clientRequestId: KEY, message: "" }, { message: "at least 1 characters" }],
+    [
+      "an empty message",
+      "task_continue",
+      { taskId: "x", clientRequestId: KEY, message: "" },
+      { message: "at least 1 characters" },
+    ],
     ["a list for a text", "delegate_task", { clientRequestId: KEY, task: [text] }, { task: "a value of type string" }],
     ["a NUL", "delegate_task", { clientRequestId: KEY, task: "a\u0000b" }, { task: "text without NUL characters" }],
-    ["an agent like a flag", "delegate_task", { clientRequestId: KEY, task: text, agent: "--yolo" }, { agent: "a name that begins with a letter or digit and holds no spaces" }],
-    ["a model like a flag", "delegate_task", { clientRequestId: KEY, task: text, model: "-p" }, { model: "a name that begins with a letter or digit and holds no spaces" }],
+    [
+      "an agent like a flag",
+      "delegate_task",
+      { clientRequestId: KEY, task: text, agent: "--yolo" },
+      { agent: "a name that begins with a letter or digit and holds no spaces" },
+    ],
+    [
+      "a model like a flag",
+      "delegate_task",
+      { clientRequestId: KEY, task: text, model: "-p" },
+      { model: "a name that begins with a letter or digit and holds no spaces" },
+    ],
     ["a negative wait", "task_wait", { waitMs: -1 }, { waitMs: "at least 0" }],
   ];
 
-  it.each(SLIPS)("like %s is named with what was expected, and nothing is created (PE3, P1)", async (_what, tool, args, change) => {
-    await using daemon = await startTestDaemon();
-    for (const kind of ["1.x", "2.x modern"] as const) {
-      await using client = await daemon.client(kind);
-      const answer = await client.call(tool, args);
-      expect([codeOf(answer), answer.isError]).toEqual(["invalid_arguments", true]);
-      expect(at(answer.structured, "next")).toEqual({ kind: "fix", tool, change });
-      const [field = ""] = Object.keys(change);
-      expect(answer.text).toContain(`${field} (${change[field] ?? ""})`);
-      expect(listAt((await client.call("task_list", {})).structured, "tasks")).toEqual([]);
-    }
-  });
+  it.each(SLIPS)(
+    "like %s is named with what was expected, and nothing is created (PE3, P1)",
+    async (_what, tool, args, change) => {
+      await using daemon = await startTestDaemon();
+      for (const kind of ["1.x", "2.x modern"] as const) {
+        await using client = await daemon.client(kind);
+        const answer = await client.call(tool, args);
+        expect([codeOf(answer), answer.isError]).toEqual(["invalid_arguments", true]);
+        expect(at(answer.structured, "next")).toEqual({ kind: "fix", tool, change });
+        const [field = ""] = Object.keys(change);
+        expect(answer.text).toContain(`${field} (${change[field] ?? ""})`);
+        expect(listAt((await client.call("task_list", {})).structured, "tasks")).toEqual([]);
+      }
+    },
+  );
 
   it("of many and long names is answered within the limits of an answer (P15)", async () => {
     await using daemon = await startTestDaemon();
@@ -144,7 +184,12 @@ describe("sizes", () => {
     await using daemon = await startTestDaemon();
     await using client = await daemon.client();
     const most = "ü".repeat(BYTES_MAX / 2);
-    const fits = await client.call("delegate_task", { clientRequestId: KEY, task: most, role: "review", agent: "program" });
+    const fits = await client.call("delegate_task", {
+      clientRequestId: KEY,
+      task: most,
+      role: "review",
+      agent: "program",
+    });
     expect(fits.structured["created"]).toBe("new");
     const over = await client.call("delegate_task", { clientRequestId: "review-auth-2", task: `${most}a` });
     expect(at(over.structured, "next", "change", "task")).toBe(`at most ${BYTES_MAX} bytes of UTF-8`);
@@ -188,8 +233,12 @@ describe("a directory", () => {
     await using daemon = await startTestDaemon();
     writeFileSync(join(daemon.root, "file"), "");
     const said = async (cwd: string): Promise<string> => textAt((await refusal(daemon, cwd)).structured, "say");
-    expect(await said(join(daemon.root, "nowhere"))).toMatch(/^NOT STARTED \(workspace_failed\): the directory does not exist\.$/);
-    expect(await said(join(daemon.root, "file"))).toMatch(/^NOT STARTED \(workspace_failed\): that path is not a directory\.$/);
+    expect(await said(join(daemon.root, "nowhere"))).toMatch(
+      /^NOT STARTED \(workspace_failed\): the directory does not exist\.$/,
+    );
+    expect(await said(join(daemon.root, "file"))).toMatch(
+      /^NOT STARTED \(workspace_failed\): that path is not a directory\.$/,
+    );
     expect(await said("a\u0000b")).toMatch(/^NOT STARTED \(workspace_failed\)/);
   });
 
@@ -255,7 +304,8 @@ describe("an id", () => {
 
   /** The answer with the asked id and the age of other tasks taken out. */
   function plain({ text, structured, isError }: ToolResult, asked: string): readonly unknown[] {
-    const strip = (value: string): string => value.replaceAll(asked, "ASKED").replaceAll(/· [^·]+ ago ·|· just now ·/g, "· AGE ·");
+    const strip = (value: string): string =>
+      value.replaceAll(asked, "ASKED").replaceAll(/· [^·]+ ago ·|· just now ·/g, "· AGE ·");
     return [strip(text), strip(JSON.stringify(structured)), isError];
   }
 
@@ -269,7 +319,9 @@ describe("an id", () => {
     expect(textAt(answer.structured, "say")).toBe(
       "NO SUCH TASK among yours: toolu_01abc. Ours start with dt_. Nothing was changed.",
     );
-    expect(listAt(answer.structured, "tasks").map((task) => textAt(task, "taskId"))).toEqual(ids.toReversed().slice(0, 3));
+    expect(listAt(answer.structured, "tasks").map((task) => textAt(task, "taskId"))).toEqual(
+      ids.toReversed().slice(0, 3),
+    );
     expect(at(answer.structured, "next")).toEqual({ kind: "fix", tool: "task_list", arguments: {} });
   });
 

@@ -33,15 +33,7 @@ describe("the list of tools", () => {
     expect(modern).toEqual(legacy);
     await expect(`${JSON.stringify(legacy, null, 2)}\n`).toMatchFileSnapshot("golden/tools.json");
     expect(legacy.map((tool) => textAt(tool, "name")).join("\n")).toBe(
-      [
-        "delegate_task",
-        "task_wait",
-        "task_status",
-        "task_list",
-        "task_continue",
-        "task_cancel",
-        "task_ack",
-      ].join("\n"),
+      ["delegate_task", "task_wait", "task_status", "task_list", "task_continue", "task_cancel", "task_ack"].join("\n"),
     );
   });
 
@@ -67,7 +59,9 @@ describe("the list of tools", () => {
 
   it("describes every tool in under 900 characters and says which one to use instead", async () => {
     for (const [name, text] of Object.entries(DESCRIPTIONS)) expect(text.length, name).toBeLessThan(900);
-    expect(DESCRIPTIONS.delegate_task).toMatch(/Not for a task that failed or needs more \(task_continue\), nor for news \(task_wait\)/);
+    expect(DESCRIPTIONS.delegate_task).toMatch(
+      /Not for a task that failed or needs more \(task_continue\), nor for news \(task_wait\)/,
+    );
     expect(DESCRIPTIONS.task_status).toContain("use task_wait, not this in a loop");
   });
 

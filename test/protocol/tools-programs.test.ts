@@ -51,10 +51,17 @@ describe("a program as child", () => {
     const program = { driver: "command", promptBy: "file", onLoss: "fail", model: null, trusted: true } as const;
     const env = { PATH: process.env["PATH"] ?? "" };
     const agent = { ...program, command: AGENT_COMMAND, requireEvidence: "assumed", env } as const;
-    await using daemon = await startTestDaemon({ settings: { agents: new Map([["filed", agent]]), defaultAgent: "filed" } });
+    await using daemon = await startTestDaemon({
+      settings: { agents: new Map([["filed", agent]]), defaultAgent: "filed" },
+    });
     await using client = await daemon.client();
     const task = `--flag "quoted"\n'it' \\ ${"€ü🔑".repeat(20_000)} end`;
-    const answer = await client.call("delegate_task", { clientRequestId: "review-auth-1", task, role: "review", mode: "wait" });
+    const answer = await client.call("delegate_task", {
+      clientRequestId: "review-auth-1",
+      task,
+      role: "review",
+      mode: "wait",
+    });
     expect(answer.structured).toMatchObject({
       status: "completed",
       fromChild: { result: { truncated: true, totalBytes: Buffer.byteLength(task) } },

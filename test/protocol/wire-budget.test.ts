@@ -69,7 +69,7 @@ describe("which bound wins (P8)", () => {
     expect(slice({ client: claude, overrideMs: 999_000 })).toBe(240_000);
   });
 
-  it("takes four fifths of what the client says it waits, at least a second", () => {
+  it("takes four fifths of what the client says it waits, at least a second (H3, P8)", () => {
     expect(slice({ client: claude, requestTimeoutMs: 30_000, learnedMs: 9_000 })).toBe(24_000);
     expect(slice({ client: claude, requestTimeoutMs: 300 })).toBe(1_000);
   });

@@ -155,7 +155,8 @@ function createClient(world: ClientWorld) {
     const work = random.chance(0.4) && desk.works.length > 0 ? random.pick(desk.works) : null;
     const request = work === null ? { taskId, clientRequestId: null } : { taskId: null, clientRequestId: work.key };
     if (request.taskId === null && request.clientRequestId === null) return;
-    const sent: Sent = { ...NO_SENT, about: request.taskId === null ? null : [request.taskId] };
+    const about = request.taskId === null ? null : [request.taskId];
+    const sent: Sent = { ...NO_SENT, key: request.clientRequestId, about };
     const [view] = learn(await net.send(from, sent, (engine) => engine.status(request, caller)));
     if (view !== undefined && work !== null) work.taskId = view.handle.taskId;
   }
@@ -205,11 +206,16 @@ function createClient(world: ClientWorld) {
 
   async function goOn(): Promise<void> {
     const [view] = shuffled(random, [...desk.views.values()]);
-    const repeat = desk.continued.length > 0 && random.chance(0.3);
     if (view === undefined) return;
-    const one = repeat ? random.pick(desk.continued) : continuationOf(view, desk.continued.length);
-    if (!repeat) desk.continued.push(one);
-    const { taskId, key, request } = one;
+    if (desk.continued.length > 0 && random.chance(0.3)) return send(random.pick(desk.continued));
+    // Two windows may go on with the same result at the same moment.
+    const count = random.chance(0.2) ? 2 : 1;
+    const messages = Array.from({ length: count }, (_, index) => continuationOf(view, desk.continued.length + index));
+    desk.continued.push(...messages);
+    await Promise.all(messages.map(send));
+  }
+
+  async function send({ taskId, key, request }: Desk["continued"][number]): Promise<void> {
     const waitMs = random.chance(0.3) ? random.int(1_000, temper.waitMs) : 0;
     const sent: Sent = { ...NO_SENT, tool: "task_continue", key, about: [taskId], waitMs };
     const call = { clientRequestId: key, sent: { ...request }, read: () => ({ kind: "read", request }) as const };

@@ -15,7 +15,7 @@ import type { Workspace } from "../../src/ports/workspace.ts";
 import { noFaults } from "../../src/system/no-faults.ts";
 import type { Random } from "../support/sim-random.ts";
 import type { Temper } from "./chaos.ts";
-import type { Host } from "./host.ts";
+import type { Host, HostRules } from "./host.ts";
 import { createLife, type Life, sleep } from "./life.ts";
 import type { Serving } from "./net.ts";
 import type { Recorder } from "./recorder.ts";
@@ -27,7 +27,7 @@ export type Mutation = {
   readonly store?: (store: Store, tools: MutationTools) => Store;
   readonly children?: (children: Children, tools: MutationTools) => Children;
   readonly engine?: (engine: RunningEngine) => RunningEngine;
-  readonly guardStops?: boolean;
+  readonly host?: Partial<HostRules>;
 };
 export type MutationTools = { readonly clock: Clock; readonly random: Random; readonly life: Life };
 

@@ -33,7 +33,13 @@ export type Host = {
   readonly running: number;
 };
 
-export type HostRules = { readonly guardStops: boolean };
+/** What a right host and its adapter do; a mutant leaves one of them out. */
+export type HostRules = {
+  /** The guard stops children whose daemon gives no sign of life. */
+  readonly guardStops: boolean;
+  /** A mark that was asked to stop is never started again. */
+  readonly remembersStops: boolean;
+};
 
 type Process = {
   readonly pid: number;
@@ -153,7 +159,7 @@ export function createHost(world: {
     async function spawn(spec: SpawnSpec): Promise<SpawnResult> {
       await life.pass();
       const refusal = (): SpawnResult | null => {
-        if (stopped.has(spec.mark)) return failed("MARK_STOPPED");
+        if (rules.remembersStops && stopped.has(spec.mark)) return failed("MARK_STOPPED");
         return released ? failed("RELEASED") : null;
       };
       const early = refusal();

@@ -52,7 +52,7 @@ export async function runWorld(seed: number, mutation: Mutation = {}): Promise<O
   });
   const ids = createSimIds(random.fork("ids"), clock.wallMs);
   const store = createSimStore({ clock, random: random.fork("store"), recorder });
-  const rules = { guardStops: mutation.guardStops ?? true };
+  const rules = { guardStops: true, remembersStops: true, ...mutation.host };
   const host = createHost({
     clock,
     random: random.fork("host"),

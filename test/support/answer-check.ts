@@ -32,8 +32,7 @@ const KEYS_IN_ORDER =
     " ",
   );
 
-const KINDS =
-  "wait use_result answer continue repeat_same_call choose_key fix ask_user do_it_yourself".split(" ");
+const KINDS = "wait use_result answer continue repeat_same_call choose_key fix ask_user do_it_yourself".split(" ");
 
 /** The codes for which `isError` is set; for every other it is not. */
 const ERROR_CODES = new Set(
@@ -95,7 +94,10 @@ function emptyPaths(value: unknown, path = ""): readonly string[] {
 
 function checkOrder(item: object): void {
   const keys = Object.keys(item);
-  expect(keys.filter((key) => !KEYS_IN_ORDER.includes(key)), "fields that the contract does not know").toEqual([]);
+  expect(
+    keys.filter((key) => !KEYS_IN_ORDER.includes(key)),
+    "fields that the contract does not know",
+  ).toEqual([]);
   expect(keys).toEqual(KEYS_IN_ORDER.filter((key) => keys.includes(key)));
 }
 

@@ -119,28 +119,45 @@ const continued: Rule = {
   begin: (tell) => {
     const sent = new Map<TaskId, number>();
     const keys = new Map<TaskId, Set<string>>();
-    const asOf = new Map<number, ReadonlyMap<TaskId, number>>();
+    const told = new Map<TaskId, number>();
     return (entry, scene) => {
       if (entry.kind === "event" && entry.event.kind === "MessageQueued") {
-        sent.set(entry.taskId, (sent.get(entry.taskId) ?? 0) + 1);
+        const count = (sent.get(entry.taskId) ?? 0) + 1;
+        sent.set(entry.taskId, count);
         const limit = keys.get(entry.taskId)?.size ?? 0;
-        if (scene.tellsCalls && (sent.get(entry.taskId) ?? 0) > limit) {
-          tell(`${entry.taskId}: ${sent.get(entry.taskId) ?? 0} messages queued for ${limit} keys`);
-        }
+        if (scene.tellsCalls && count > limit) tell(`${entry.taskId}: ${count} messages queued for ${limit} keys`);
       }
       if (entry.kind === "call" && entry.tool === "task_continue") {
-        asOf.set(entry.id, new Map(sent));
         for (const taskId of taskIdsOf(entry, scene)) {
           const known = keys.get(taskId) ?? new Set();
           keys.set(taskId, known.add(`${entry.caller} ${entry.key ?? ""}`));
         }
       }
       if (entry.kind !== "answer" || entry.created !== "new") return;
-      const call = scene.calls.get(entry.id);
       const taskId = entry.tasks[0]?.taskId;
-      if (call?.tool !== "task_continue" || taskId === undefined) return;
-      const before = asOf.get(entry.id)?.get(taskId) ?? 0;
-      if ((sent.get(taskId) ?? 0) <= before) tell(`call ${entry.id}: says that a message was sent, and none was`);
+      if (scene.calls.get(entry.id)?.tool !== "task_continue" || taskId === undefined) return;
+      const count = (told.get(taskId) ?? 0) + 1;
+      told.set(taskId, count);
+      const queued = sent.get(taskId) ?? 0;
+      if (count > queued) tell(`call ${entry.id}: ${count} messages to ${taskId} are said to be sent, ${queued} were`);
+    };
+  },
+};
+
+const findable: Rule = {
+  name: "findable",
+  promises: ["P3"],
+  says: "nobody is told that nothing was accepted under a key that names a task",
+  begin: (tell) => {
+    const accepted = new Set<string>();
+    const known = new Map<number, boolean>();
+    return (entry, scene) => {
+      if (entry.kind === "receipt" && entry.tool === "delegate_task") accepted.add(`${entry.caller} ${entry.key}`);
+      if (entry.kind === "call" && entry.tool === "task_status" && entry.key !== null) {
+        known.set(entry.id, accepted.has(`${entry.caller} ${entry.key}`));
+      }
+      if (entry.kind !== "answer" || entry.code !== "unknown_task" || !known.get(entry.id)) return;
+      tell(`call ${entry.id}: ${scene.calls.get(entry.id)?.key ?? ""} is said to name nothing`);
     };
   },
 };
@@ -406,6 +423,7 @@ export const CALL_RULES: readonly Rule[] = [
   onePerKey,
   committedIsTold,
   continued,
+  findable,
   byWord,
   cancelled,
   slices,

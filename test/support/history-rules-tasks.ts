@@ -123,6 +123,9 @@ const patience: Rule = {
   },
 };
 
+/** A commit that takes longer than this is late. */
+const LATE_COMMIT_MS = 1_000;
+
 const stalls: Rule = {
   name: "stalls",
   promises: ["P6", "P7"],
@@ -149,7 +152,9 @@ const stalls: Rule = {
       if (before !== null && event.kind === "AttemptFailed" && event.fault.class === "deadline") {
         if (ranMs + CLOCK_MS < before.spec.policy.maxActiveMs) tell(`${taskId}: out of time after ${ranMs} ms`);
       }
-      if (SIGNS.has(event.kind)) life.signMs = runMs;
+      // Decided long before it was committed (a frozen daemon, a slow disk): silence is counted from the decision.
+      const late = entry.atMs - event.atMs > LATE_COMMIT_MS;
+      if (SIGNS.has(event.kind)) life.signMs = late ? Number.NEGATIVE_INFINITY : runMs;
       if (event.kind === "RunQueued") life.activeMs = 0;
       const running = scene.tasks.get(taskId)?.state.kind === "running";
       if (running && life.ranSinceMs === null) life.ranSinceMs = aliveMs;

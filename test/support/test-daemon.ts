@@ -22,6 +22,8 @@ import { createMcpPlugin } from "../../src/mcp/mcp-plugin.ts";
 import { toJson } from "../../src/mcp/reply.ts";
 import type { Tool } from "../../src/mcp/tool.ts";
 import { createTools } from "../../src/mcp/tools/create-tools.ts";
+import type { Children } from "../../src/ports/children.ts";
+import type { Clock } from "../../src/ports/clock.ts";
 import type { Driver } from "../../src/ports/driver.ts";
 import type { AgentSettings, EngineSettings } from "../../src/ports/settings.ts";
 import type { Store } from "../../src/ports/store.ts";
@@ -43,6 +45,10 @@ export type TestDaemonOptions = {
   readonly limits?: Partial<EngineSettings["limits"]>;
   readonly settings?: Partial<EngineSettings>;
   readonly bodyMaxBytes?: number;
+  /** Default: the real clock. With a step clock nothing times out by itself. */
+  readonly clock?: Clock;
+  /** Default: real processes behind a guard. */
+  readonly children?: Children;
 };
 
 export type TestDaemon = AsyncDisposable & {
@@ -66,7 +72,11 @@ export type TestDaemon = AsyncDisposable & {
 export type ApiAnswer = { readonly status: number; readonly body: Readonly<Record<string, unknown>> };
 
 /** Arguments of a delegation to the fake agent. */
-export function fakeWork(clientRequestId: string, steps: readonly object[], more: object = {}): Record<string, unknown> {
+export function fakeWork(
+  clientRequestId: string,
+  steps: readonly object[],
+  more: object = {},
+): Record<string, unknown> {
   return { clientRequestId, title: "Review the auth diff", task: scriptOf(steps), role: "review", ...more };
 }
 
@@ -75,17 +85,20 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
   const folder = opened.use(createTestFolder());
   const root = realpathSync(folder.path);
   mkdirSync(join(root, "work"));
-  const clock = createWallClock();
+  const clock = options.clock ?? createWallClock();
   const log = createQuietLog();
   const ids = createUlidSource(clock);
   const dataDir = join(root, "data");
-  const store = opened.use(options.store === "sqlite" ? await openTestStore({ dataDir, clock, log }) : createMemoryStore());
-  const settings = settingsOf(options, join(root, "scratch"));
-  const children = opened.use(
-    createGuardClient({ daemonId: settings.daemonId, leaseMs: settings.guardLeaseMs, clock, log }),
+  const store = opened.use(
+    options.store === "sqlite" ? await openTestStore({ dataDir, clock, log }) : createMemoryStore(),
   );
+  const settings = settingsOf(options, join(root, "scratch"));
+  const { daemonId, guardLeaseMs: leaseMs } = settings;
+  const children = opened.use(options.children ?? createGuardClient({ daemonId, leaseMs, clock, log }));
   const driver = createFakeDriver();
-  const drivers = new Map<string, Driver>([withScratch(createCommandDriver()), driver].map((known) => [known.name, known]));
+  const drivers = new Map<string, Driver>(
+    [withScratch(createCommandDriver()), driver].map((known) => [known.name, known]),
+  );
   const workspace = createLocalWorkspace({ roots: [join(root, "work")], map: [] });
   const engine = createEngine({ store, drivers, children, workspace, clock, ids, log, faults: noFaults, settings });
   const tools = createTools({ engine, nonce: ids.nonce });

@@ -97,7 +97,12 @@ export async function startTestEngine(options: TestEngineOptions = {}): Promise<
   return open(createMemoryStore(), createStepClock(), options, 1);
 }
 
-async function open(memory: MemoryStore, clock: StepClock, options: TestEngineOptions, life: number): Promise<TestEngine> {
+async function open(
+  memory: MemoryStore,
+  clock: StepClock,
+  options: TestEngineOptions,
+  life: number,
+): Promise<TestEngine> {
   const trouble = createStoreTrouble();
   const store = troubled(memory, trouble);
   const driver = createFakeDriver();
@@ -246,7 +251,7 @@ export type FakeChildren = Children & {
 };
 
 /** Children without processes: a stop is proven unless told otherwise. */
-function createFakeChildren(): FakeChildren {
+export function createFakeChildren(): FakeChildren {
   const stops: StopTarget[] = [];
   const released: string[] = [];
   let left: readonly Survivor[] = [];

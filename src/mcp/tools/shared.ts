@@ -7,7 +7,7 @@ import type { TaskView } from "../../core/describe.ts";
 import type { Answer, FieldProblem, Hold } from "../../ports/engine.ts";
 import { toReply } from "../reply.ts";
 import type { ToolAnswer, ToolContext } from "../tool.ts";
-import { named } from "../wording.ts";
+import { named } from "../words.ts";
 import type { ToolWorld } from "./tool-world.ts";
 
 /** Schemas in a prompt from the start, where a client would else make its model search for them. */
