@@ -6,7 +6,6 @@
  * Absent on purpose: decisions. Whatever is decided here is which part is plugged where.
  */
 
-import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 
 import {
@@ -16,10 +15,10 @@ import {
   removeDaemonFile,
   writeDaemonFile,
 } from "./config/daemon-files.ts";
+import type { Ready, StartDaemonInput, StartDaemonResult, StopMode } from "./cli/daemon.ts";
 import { CONTRACT_VERSION } from "./config/contract-version.ts";
 import { engineSettings } from "./config/engine-settings.ts";
 import { knownSecrets } from "./config/known-secrets.ts";
-import type { LoadedConfig } from "./config/load-config.ts";
 import type { DataDirRefusal } from "./config/private-files.ts";
 import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
@@ -30,49 +29,21 @@ import { createEngine, type RunningEngine } from "./engine/create-engine.ts";
 import { createGuardClient } from "./guard/guard-client.ts";
 import { type AuthProblem, callerOf } from "./http/auth.ts";
 import { createHttpApp } from "./http/http-app.ts";
+import { listen } from "./http/listen.ts";
 import { createTaskRoutes } from "./http/task-routes.ts";
 import { INSTRUCTIONS } from "./mcp/instructions.ts";
+import { createLocalCalls } from "./mcp/local-calls.ts";
 import { createMcpPlugin, type McpSurface } from "./mcp/mcp-plugin.ts";
-import { toJson } from "./mcp/reply.ts";
-import type { Tool, ToolContext } from "./mcp/tool.ts";
 import { createTools } from "./mcp/tools/create-tools.ts";
 import { openSqliteStore } from "./store/open-sqlite-store.ts";
 import { noFaults } from "./system/no-faults.ts";
 import { thisProcess } from "./system/this-process.ts";
 import { createUlidSource } from "./system/ulid-source.ts";
 import { createWallClock } from "./system/wall-clock.ts";
-import { createPinoLog, type LogStream } from "./telemetry/pino-log.ts";
+import { createPinoLog } from "./telemetry/pino-log.ts";
 import { createLocalWorkspace } from "./workspace/local-workspace.ts";
 
-export type DaemonOptions = {
-  readonly loaded: LoadedConfig;
-  readonly version: string;
-  /** Where the log goes. */
-  readonly stderr: LogStream & { readonly isTTY: boolean };
-};
-
-export type Ready = {
-  readonly mcpUrl: string;
-  readonly dashboardUrl: string;
-  readonly dataDir: string;
-  readonly tokenFile: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly contractVersion: number;
-};
-
-export type StartedDaemon =
-  | { readonly kind: "started"; readonly ready: Ready; stop(mode: "hand_over" | "stop"): Promise<void> }
-  /** `url`: where our own daemon on the same data directory listens, if that is who holds it. */
-  | {
-      readonly kind: "refused";
-      readonly reason: string;
-      readonly message: string;
-      readonly fix?: string;
-      readonly url: string | null;
-    };
-
-export async function startDaemon(options: DaemonOptions): Promise<StartedDaemon> {
+export async function startDaemon(options: StartDaemonInput): Promise<StartDaemonResult> {
   await using opened = new AsyncDisposableStack();
   const { loaded } = options;
   const { config } = loaded;
@@ -96,7 +67,9 @@ export async function startDaemon(options: DaemonOptions): Promise<StartedDaemon
   // The engine over its adapters.
   const children = createGuardClient({ daemonId: settings.daemonId, leaseMs: settings.guardLeaseMs, clock, log });
   opened.use(children);
-  const drivers = new Map([withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]));
+  const drivers = new Map(
+    [withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]),
+  );
   const workspace = createLocalWorkspace(config.workspaces);
   const engine = createEngine({
     store: store.store,
@@ -131,17 +104,16 @@ export async function startDaemon(options: DaemonOptions): Promise<StartedDaemon
     authenticate: config.server.auth === "none" ? () => LOCAL : (token) => authenticate(tokens.tokens, token),
     isReady: () => store.store.healthy(),
     mcp: mcp.plugin,
-    people: [createTaskRoutes({ engine, callTool: toolCaller(tools), render: renderer(ids.nonce) })],
+    people: [createTaskRoutes({ engine, ...createLocalCalls(tools, ids.nonce) })],
     log,
   });
   const bound = await listen(app, config.server.host, config.server.port);
-  if (bound.kind === "refused") return bound;
+  if (bound.kind === "refused") return { ...bound, url: null };
 
   // Ready: what is unfinished goes on from here.
   await engine.start();
-  const url = `http://${hostInUrl(config.server.host)}:${bound.port}`;
-  const ready = readyOf(options, url);
-  const started = { ...ready, url, startedAt: new Date(clock.wallMs()).toISOString() };
+  const ready = readyOf(options, bound.url);
+  const started = { ...ready, url: bound.url, startedAt: new Date(clock.wallMs()).toISOString() };
   const unwritten = writeDaemonFile(config.dataDir, started);
   if (unwritten !== null) log.warn("daemon_file_not_written", { reason: unwritten.reason });
   const rest = opened.move();
@@ -157,7 +129,7 @@ async function stopAll(
     readonly rest: AsyncDisposableStack;
     readonly dataDir: string;
   },
-  mode: "hand_over" | "stop",
+  mode: StopMode,
 ): Promise<void> {
   const drained = daemon.engine.drain(mode);
   await daemon.mcp.shutDown();
@@ -167,24 +139,7 @@ async function stopAll(
   removeDaemonFile(daemon.dataDir, thisProcess.pid);
 }
 
-async function listen(
-  app: FastifyInstance,
-  host: string,
-  port: number,
-): Promise<{ readonly kind: "bound"; readonly port: number } | Refused> {
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    await app.close();
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
-    const reason = code === "EADDRINUSE" ? "port_busy" : "cannot_listen";
-    return { kind: "refused", reason, message: `${host}:${port} cannot be listened on (${code})`, url: null };
-  }
-  const address: AddressInfo | string | null = app.server.address();
-  return { kind: "bound", port: address !== null && typeof address === "object" ? address.port : port };
-}
-
-type Refused = Extract<StartedDaemon, { readonly kind: "refused" }>;
+type Refused = Extract<StartDaemonResult, { readonly kind: "refused" }>;
 
 function refusal({ reason, message, fix }: DataDirRefusal): Refused {
   return { kind: "refused", reason, message, fix, url: null };
@@ -207,34 +162,7 @@ function authenticate(tokens: TokenStore, token: string | null): Caller | AuthPr
   return { name: found.name, scopes: found.scopes, kind: "caller", conversation: null };
 }
 
-/** Tools as `/api` calls them: no client profile, no stream, no progress. */
-function toolCaller(tools: readonly Tool[]): Parameters<typeof createTaskRoutes>[0]["callTool"] {
-  const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  return async (name, args, { caller, signal, waitMaxMs }) => {
-    const tool = byName.get(name);
-    if (tool === undefined) throw new Error(`invariant broken: no tool ${name}`);
-    const context: ToolContext = {
-      caller,
-      client: null,
-      era: "modern",
-      streaming: false,
-      requestTimeoutMs: null,
-      cwd: null,
-      progress: null,
-      sliceMaxMs: waitMaxMs,
-      resumed: false,
-      signal,
-      endReason: () => (signal.aborted ? "closed" : null),
-    };
-    return (await tool.call(args, context)).structuredContent;
-  };
-}
-
-function renderer(nonce: (length: number) => string): Parameters<typeof createTaskRoutes>[0]["render"] {
-  return (answer, tool, caller) => toJson(answer, { caller, tool, starts: false, nonce });
-}
-
-function readyOf({ loaded, version }: DaemonOptions, url: string): Ready {
+function readyOf({ loaded, version }: StartDaemonInput, url: string): Ready {
   const { dataDir } = loaded.config;
   const tokenFile = tokenFileOf(dataDir);
   const { pid } = thisProcess;
@@ -247,8 +175,4 @@ function readyOf({ loaded, version }: DaemonOptions, url: string): Ready {
     version,
     contractVersion: CONTRACT_VERSION,
   };
-}
-
-function hostInUrl(host: string): string {
-  return host.includes(":") ? `[${host}]` : host;
 }

@@ -11,7 +11,7 @@ import { type Contender, interleave, medianRatio, seriesOf } from "./interleave.
 import { type Load, openLoad } from "./load.ts";
 import { delegateMany, delegation, folderOf, oneOf, type Plan, type Scene } from "./scene.ts";
 import { median } from "./statistics.ts";
-import { startDaemon, type Subject } from "./subjects.ts";
+import { startDaemon, type Subject, timeStart } from "./subjects.ts";
 import { type Call, openWire, type Wire } from "./wire.ts";
 
 const RATIO_TARGET = 1.5;
@@ -35,11 +35,12 @@ export async function measureFinishedTasks(scene: Scene): Promise<readonly Figur
 }
 
 async function measureStarts(few: Side, many: Side, scene: Scene): Promise<readonly Figure[]> {
+  const options = { concurrentChildren: 1, profileTo: null };
   const fewMs: number[] = [];
   const manyMs: number[] = [];
   for (let start = 0; start < scene.plan.starts; start += 1) {
-    fewMs.push(await startOnce(few, scene));
-    manyMs.push(await startOnce(many, scene));
+    fewMs.push(await timeStart({ folder: few.folder, ...options }));
+    manyMs.push(await timeStart({ folder: many.folder, ...options }));
   }
   const finished = scene.plan.finished.toLocaleString("en");
   const ratio = median(manyMs.map((ms, start) => ms / (fewMs[start] ?? Number.NaN)));
@@ -54,11 +55,6 @@ async function measureStarts(few: Side, many: Side, scene: Scene): Promise<reado
     },
     { name: `start, ${finished} finished tasks to few`, target: RATIO_TARGET, measured: ratio, unit: "×", detail },
   ];
-}
-
-async function startOnce({ folder }: Side, { profileTo }: Scene): Promise<number> {
-  await using daemon = await startDaemon({ folder, concurrentChildren: 1, profileTo });
-  return daemon.readyAfterMs;
 }
 
 async function measureCalls(few: Side, many: Side, scene: Scene): Promise<readonly Figure[]> {

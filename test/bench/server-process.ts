@@ -1,21 +1,24 @@
 /**
- * A server in a process of its own, with the probe in it: started, asked, ended.
+ * A server in a process of its own: started, with the probe in it asked, ended.
  *
  * Invariant: only processes that were started here are ended, by pid; one that does not end by itself is killed.
  */
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type IOType, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { nowMs } from "./now.ts";
 
-export type ServerProcess = AsyncDisposable & {
+export type StartedServer = AsyncDisposable & {
   /** The first line that the server wrote to its standard output. */
   readonly ready: unknown;
   /** Time from the spawn to that line. */
   readonly readyAfterMs: number;
+};
+
+export type ServerProcess = StartedServer & {
   /** CPU time of the process so far, user and system, all threads. */
   usageUs(): Promise<number>;
   /** After forced garbage collection. */
@@ -31,8 +34,6 @@ export type ServerStart = {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Folder for CPU profiles, written when the server ends; null for none. */
-  readonly profileTo: string | null;
 };
 
 const PROBE = fileURLToPath(new URL("./probe.ts", import.meta.url));
@@ -44,27 +45,40 @@ const usageSchema = z.object({ usageUs: z.number() });
 const memorySchema = z.object({ rssBytes: z.number(), heapBytes: z.number() });
 const commitsSchema = z.object({ commitsMs: z.array(z.number()) });
 
-export async function startServer(start: ServerStart): Promise<ServerProcess> {
-  const profile = start.profileTo === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${start.profileTo}`];
+/** As users start it. */
+export async function startPlainServer(start: ServerStart): Promise<StartedServer> {
+  return (await spawnServer(start, [], PLAIN)).started;
+}
+
+/** With the probe in it. `profileTo`: folder for a CPU profile, written when the server ends; null for none. */
+export async function startServer(start: ServerStart, profileTo: string | null): Promise<ServerProcess> {
+  const profile = profileTo === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileTo}`];
   const flags = ["--expose-gc", "--disable-warning=ExperimentalWarning", ...profile, "--import", PROBE];
+  const { server, started } = await spawnServer(start, flags, [...PLAIN, "ipc"]);
+  const ask = createAsker(server);
+  return {
+    ...started,
+    usageUs: async () => usageSchema.parse(await ask("usage")).usageUs,
+    memory: async () => memorySchema.parse(await ask("memory")),
+    commitsMs: async () => commitsSchema.parse(await ask("commits")).commitsMs,
+  };
+}
+
+const PLAIN: readonly IOType[] = ["ignore", "pipe", "inherit"];
+
+async function spawnServer(
+  { program, args, cwd, env }: ServerStart,
+  flags: readonly string[],
+  stdio: readonly IOType[],
+): Promise<{ readonly server: ChildProcess; readonly started: StartedServer }> {
   const startedMs = nowMs();
-  const server = spawn(process.execPath, [...flags, start.program, ...start.args], {
-    cwd: start.cwd,
-    env: start.env,
-    stdio: ["ignore", "pipe", "inherit", "ipc"],
-  });
+  const server = spawn(process.execPath, [...flags, program, ...args], { cwd, env, stdio: [...stdio] });
   const gone = once(server, "exit");
   try {
-    const ready: unknown = JSON.parse(await firstLine(server, gone));
-    const ask = createAsker(server);
-    return {
-      ready,
-      readyAfterMs: nowMs() - startedMs,
-      usageUs: async () => usageSchema.parse(await ask("usage")).usageUs,
-      memory: async () => memorySchema.parse(await ask("memory")),
-      commitsMs: async () => commitsSchema.parse(await ask("commits")).commitsMs,
-      [Symbol.asyncDispose]: () => end(server, gone),
-    };
+    const line = await firstLine(server, gone);
+    const readyAfterMs = nowMs() - startedMs;
+    const ready: unknown = JSON.parse(line);
+    return { server, started: { ready, readyAfterMs, [Symbol.asyncDispose]: () => end(server, gone) } };
   } catch (error) {
     await end(server, gone);
     throw error;

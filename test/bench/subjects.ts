@@ -8,7 +8,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { type ServerProcess, startServer } from "./server-process.ts";
+import { type ServerProcess, type ServerStart, startPlainServer, startServer } from "./server-process.ts";
 
 export type Subject = ServerProcess & {
   readonly mcpUrl: URL;
@@ -39,12 +39,20 @@ const AGENTS = {
 
 export async function startEcho(profileTo: string | null = null): Promise<Subject> {
   const env = { PATH: process.env["PATH"] ?? "" };
-  const server = await startServer({ program: ECHO, args: [], cwd: "/", env, profileTo });
-  return subjectOf(server);
+  return subjectOf(await startServer({ program: ECHO, args: [], cwd: "/", env }, profileTo));
 }
 
 export async function startDaemon(options: DaemonOptions): Promise<Subject> {
-  const { folder } = options;
+  return subjectOf(await startServer(daemonStart(options), options.profileTo));
+}
+
+/** Starts a daemon as users do and ends it again; the time from the spawn to its ready line. */
+export async function timeStart(options: DaemonOptions): Promise<number> {
+  await using daemon = await startPlainServer(daemonStart(options));
+  return daemon.readyAfterMs;
+}
+
+function daemonStart({ folder, concurrentChildren }: DaemonOptions): ServerStart {
   const home = join(folder, "home");
   const work = workFolder(folder);
   mkdirSync(home, { recursive: true });
@@ -57,12 +65,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Subject> {
     DELEGATE_MCP_LOG_LEVEL: "error",
     DELEGATE_MCP_WORKSPACES_ROOTS: JSON.stringify([work]),
     DELEGATE_MCP_AGENTS: JSON.stringify(AGENTS),
-    DELEGATE_MCP_LIMITS_CONCURRENT_CHILDREN: String(options.concurrentChildren),
+    DELEGATE_MCP_LIMITS_CONCURRENT_CHILDREN: String(concurrentChildren),
     DELEGATE_MCP_LIMITS_QUEUE_MAX: "100000",
     DELEGATE_MCP_LIMITS_DELEGATIONS_PER_MINUTE: "100000",
   };
-  const args = ["serve", "--json"];
-  return subjectOf(await startServer({ program: BIN, args, cwd: work, env, profileTo: options.profileTo }));
+  return { program: BIN, args: ["serve", "--json"], cwd: work, env };
 }
 
 export function dataFolder(folder: string): string {

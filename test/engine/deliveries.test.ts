@@ -67,7 +67,7 @@ describe("completions", () => {
     await using test = await startTestEngine({ limits: { concurrentChildren: 10 } });
     const names = "abcdefghij".split("");
     const taskIds = await start(test, names);
-    const read = test.trouble.holdAnswer("tasks");
+    const read = test.trouble.holdAnswer("tasks", 1);
     const waiting = test.call("task_wait", { taskIds });
     await read.arrived;
     await finish(test, names);

@@ -240,8 +240,11 @@ describe("a second writer", () => {
   it("that queues holds up nobody else, also where there is one place only (F32)", async () => {
     await using test = await startTestEngine({ limits: { concurrentChildren: 2 } });
     await writer(test, "write-auth-1", "/shop/a");
-    await test.delegate("write-auth-2", OPEN, { ...WRITE, cwd: "/shop/a", onBusy: "queue" });
-    const third = await test.delegate("write-auth-3", OPEN, { ...WRITE, cwd: "/shop/b" });
+    // Both come at once: the one that cannot start gives the place that it tried for to the other.
+    const [, third] = await Promise.all([
+      test.delegate("write-auth-2", OPEN, { ...WRITE, cwd: "/shop/a", onBusy: "queue" }),
+      test.delegate("write-auth-3", OPEN, { ...WRITE, cwd: "/shop/b" }),
+    ]);
     await test.settle();
     expect((await test.status(third.taskId)).structured["phase"]).toBe("starting");
   });

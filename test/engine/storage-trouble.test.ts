@@ -162,7 +162,13 @@ describe("a store that cannot be read after a task was accepted", () => {
     const { taskId } = await start(test, KEY, [say("done")]);
     test.trouble.failReads("text", 1);
     const answer = await test.call("task_wait", { taskIds: [taskId] });
-    expect(answer.structured).toMatchObject({ taskId, status: "completed", error: { code: "storage_unavailable" } });
+    expect(answer.structured).toMatchObject({
+      taskId,
+      status: "completed",
+      waitEnded: "news",
+      stop: { proof: "marker+tree" },
+      error: { code: "storage_unavailable" },
+    });
     expect(answer.structured["fromChild"]).toBeUndefined();
     const again = await test.call("task_wait", { taskIds: [taskId] });
     expect(textAt(again.structured, "fromChild", "result", "text")).toBe("done");

@@ -92,7 +92,8 @@ describe("a held wait", () => {
   it("misses nothing that happens between its reading and its sleeping (P7)", async () => {
     await using test = await startTestEngine();
     const taskId = await running(test, "review-auth-1");
-    const read = test.trouble.holdAnswer("tasks");
+    // The first read finds the task, the second one is the wait's own.
+    const read = test.trouble.holdAnswer("tasks", 1);
     const seen = watched(test.call("task_wait", { taskIds: [taskId] }));
     await read.arrived;
     // What the wait has read is older than what happens now.

@@ -116,7 +116,7 @@ function changed(changes: readonly Change[], surplus: Record<string, unknown>): 
   const params = { name: "echo", arguments: { text: "hello" }, _meta: meta, ...at("params") };
   const body = { jsonrpc: "2.0", id: 7, method: "tools/call", params, ...at("message") };
   const headers = Object.entries({ ...HEADERS, ...at("headers") }).filter(([, value]) => value !== undefined);
-  return { body, headers: Object.fromEntries(headers.map(([name, value]) => [name, String(value)])) };
+  return { body, headers: Object.fromEntries(headers) };
 }
 
 function tool(name: string, call: (args: unknown) => Promise<ToolAnswer>): Tool {

@@ -11,7 +11,7 @@ import { decodeHistory, type Entry, type EntryOf, encodeHistory, type History } 
 import { runWorld } from "./world.ts";
 
 /** Worlds in which everything happens that the changes below need. */
-const SEEDS = [1, 2, 3, 4, 7, 9, 12, 15, 20, 26];
+const SEEDS = [2, 3, 4, 7, 15, 20];
 const histories: History[] = [];
 
 beforeAll(async () => {
@@ -152,15 +152,17 @@ describe("the history checker", () => {
   });
 
   it.for(RULES)("breaks $name where it is not true that $says", ({ name }) => {
-    const broken = histories.flatMap((history) => CHANGES[name]?.(history) ?? []);
-    expect(broken.length).toBeGreaterThan(0);
-    const rules = new Set(broken.flatMap((history) => checkHistory(history)).map(({ rule }) => rule));
-    expect([...rules]).toContain(name);
+    const rules = histories.map((history) => {
+      const broken = CHANGES[name]?.(history) ?? null;
+      return broken === null ? [] : checkHistory(broken).map(({ rule }) => rule);
+    });
+    expect(rules.flat()).toContain(name);
   });
 
   it("judges a history without calls and processes by the rules that remain", () => {
     for (const { header, entries } of histories) {
-      const bare = entries.filter(({ kind }) => kind === "event" || kind === "snapshot" || kind === "daemon");
+      const told = entries.filter(({ kind }) => kind === "event" || kind === "snapshot" || kind === "daemon");
+      const bare = told.map((entry) => ({ ...entry, runMs: null }));
       expect(checkHistory({ header: { ...header, source: "export" }, entries: bare })).toEqual([]);
       const torn = bare.filter((_, index) => index !== 3);
       expect(checkHistory({ header, entries: torn }).map(({ rule }) => rule)).toContain("numbering");
@@ -267,8 +269,12 @@ function refusedThoughCommitted(history: History): History | null {
   return changed("answer", (entry) => {
     const call = callOf(history, entry);
     if (call?.tool !== "delegate_task" || entry.created !== "new") return null;
-    const uses = history.entries.filter((one) => one.kind === "call" && one.key === call.key && one.tool === call.tool);
-    if (uses.length > 1) return null;
+    const later = history.entries.slice(history.entries.indexOf(call) + 1, history.entries.indexOf(entry));
+    const overlaps = later.some((one) => one.kind === "call" && one.key === call.key && one.caller === call.caller);
+    const first = history.entries.find(
+      (one) => one.kind === "call" && one.key === call.key && one.caller === call.caller,
+    );
+    if (overlaps || first !== call) return null;
     return { ...entry, form: "refusal", created: "none", code: "storage_unavailable", tasks: [] };
   })(history);
 }

@@ -292,8 +292,8 @@ export type StoreTrouble = {
   end(): void;
   /** Makes the next `count` calls of this read fail. */
   failReads(name: ReadName, count: number): void;
-  /** Holds the answer of the next call of this read back, as it was read: `arrived` resolves when it was. */
-  holdAnswer(name: ReadName): { readonly arrived: Promise<void>; release(): void };
+  /** Holds the answer of a call of this read back, as it was read, the next one or one after `skip` others: `arrived` resolves when it was. */
+  holdAnswer(name: ReadName, skip?: number): { readonly arrived: Promise<void>; release(): void };
   check(what: string): void;
   /** Waits where a test holds the answer of this read. */
   answered(what: string): Promise<void>;
@@ -306,7 +306,7 @@ function createStoreTrouble(): StoreTrouble {
   let reads: StorageCode | null = null;
   let healthy = true;
   const failing = new Map<string, number>();
-  const held = new Map<string, { readonly arrived: () => void; readonly released: Promise<void> }>();
+  const held = new Map<string, { skip: number; readonly arrived: () => void; readonly released: Promise<void> }>();
   return {
     begin(code = "disk_full", what = { reads: false }) {
       writes = code;
@@ -318,17 +318,18 @@ function createStoreTrouble(): StoreTrouble {
       failing.clear();
     },
     failReads: (name, count) => void failing.set(name, count),
-    holdAnswer(name) {
+    holdAnswer(name, skip = 0) {
       const arrival = Promise.withResolvers<void>();
       const release = Promise.withResolvers<void>();
-      held.set(name, { arrived: arrival.resolve, released: release.promise });
+      held.set(name, { skip, arrived: arrival.resolve, released: release.promise });
       return { arrived: arrival.promise, release: release.resolve };
     },
     async answered(what) {
       const hold = held.get(what);
+      if (hold === undefined || hold.skip-- > 0) return;
       held.delete(what);
-      hold?.arrived();
-      await hold?.released;
+      hold.arrived();
+      await hold.released;
     },
     check(what) {
       const left = failing.get(what) ?? 0;
