@@ -4,9 +4,6 @@
 
 import { describe, expect, it } from "vitest";
 import { createBoundedText, gapText } from "../../src/drivers/bounded-text.ts";
-import { createCommandDriver } from "../../src/drivers/command/command-driver.ts";
-import { createDriverRegistry } from "../../src/drivers/driver-registry.ts";
-import { createFakeDriver } from "../../src/drivers/fake/fake-driver.ts";
 import { type Line, readLines } from "../../src/drivers/line-reader.ts";
 import { readOutput } from "../../src/drivers/read-output.ts";
 
@@ -119,16 +116,5 @@ describe("reading a stream", () => {
     controller.abort();
     await reading;
     expect(told).toBe(true);
-  });
-});
-
-describe("the registry", () => {
-  it("finds drivers by name and refuses two of the same", () => {
-    const registry = createDriverRegistry([createCommandDriver(), createFakeDriver()]);
-    expect(registry.names).toEqual(["command", "fake"]);
-    expect(registry.find("command")?.onLoss).toBe("fail");
-    expect(registry.find("fake")?.onLoss).toBe("resume");
-    expect(registry.find("nobody")).toBeNull();
-    expect(() => createDriverRegistry([createFakeDriver(), createFakeDriver()])).toThrow("same name");
   });
 });

@@ -3,7 +3,7 @@
  */
 
 import { describe, expect, it } from "vitest";
-import { at, textAt } from "../support/json.ts";
+import { at } from "../support/json.ts";
 import { startTestEngine, type TestAnswer } from "../support/test-engine.ts";
 
 const say = (text: string): object => ({ do: "say", text });
