@@ -61,7 +61,9 @@ function codeRow(code: Code): string {
     fields: ["access"],
     ...DETAILS[code],
   };
-  const rejection = { kind: "rejection", code, next: { kind: "ask_user" }, detail, differing: ["task"] } as const;
+  const related = NAMING.has(code) ? { related: otherTask() } : {};
+  const next = { kind: "ask_user" } as const;
+  const rejection = { kind: "rejection", code, next, detail, differing: ["task"], ...related } as const;
   const answer = {
     kind: "refusal",
     rejection,
@@ -77,11 +79,20 @@ function codeRow(code: Code): string {
 
 const KEYED: ReadonlySet<Code> = new Set(["idempotency_conflict", "expired_receipt"]);
 const DETAILS: Partial<Record<Code, Readonly<Record<string, string | number | readonly string[]>>>> = {
-  workspace_busy: { mine: "yes", holder: "dt_…" },
+  workspace_not_allowed: { reason: "outside_roots" },
+  not_allowed: { scope: "delegate" },
   workspace_failed: { reason: "missing" },
   permission_limit: { asked: "full", allowed: "accept_edits", setting: "permissions.max" },
   expired_receipt: { taskId: "dt_…" },
 };
+
+/** Refusals that name another task of the caller's. */
+const NAMING: ReadonlySet<Code> = new Set(["workspace_busy", "idempotency_conflict"]);
+
+function otherTask() {
+  const { handle, spec } = sampleTask();
+  return { ...handle, mine: true, status: "working", title: spec.title, ageMs: 240_000 } as const;
+}
 
 /** Evidence that leads to a class; the others come from the daemon itself. */
 const EVIDENCE: Partial<Record<FailureClass, FaultEvidence>> = {

@@ -15,8 +15,8 @@ import type { TaskItem } from "../ports/engine.ts";
 import { type AnswerJson, compact } from "./json-fields.ts";
 
 /** A child may offer more options and name more things in a request; nobody reads them. */
-export const OPTIONS_MAX = 12;
-export const ACTION_FIELDS_MAX = 8;
+const OPTIONS_MAX = 12;
+const ACTION_FIELDS_MAX = 8;
 export const SURVIVORS_MAX = 8;
 
 const PROMPT_CHARACTERS_MAX = 2_000;

@@ -85,15 +85,22 @@ async function heldByDaemon(era: Era, scene: Scene): Promise<PerCall & { readonl
   const perCall = growth(before, await daemon.memory(), calls.length);
   const oneByOne = await wakeOneByOne({ daemon, load, wire }, tasks.slice(0, plan.wakes), calls);
   release(calls);
-  const last = oneOf(tasks, tasks.length - 1);
-  const together = await openAll(daemon.mcpUrl, plan.held, () => waitFor(last));
-  await heldByWord(together, load, wire, last);
-  const [allAfterMs] = await wake({ daemon, load, wire }, last, together);
-  release(together);
-  return { ...perCall, wakes: wakeFigures(era, plan.held, oneByOne, allAfterMs) };
+  const allAtOnce: number[] = [];
+  for (const taskId of tasks.slice(-plan.wakesOfAll)) {
+    const together = await openAll(daemon.mcpUrl, plan.held, () => waitFor(taskId));
+    await heldByWord(together, load, wire, taskId);
+    allAtOnce.push(await wake({ daemon, load, wire }, taskId, together));
+    release(together);
+  }
+  return { ...perCall, wakes: wakeFigures(era, plan.held, oneByOne, allAtOnce) };
 }
 
-function wakeFigures(era: Era, held: number, oneByOne: readonly number[], allAfterMs: number): readonly Figure[] {
+function wakeFigures(
+  era: Era,
+  held: number,
+  oneByOne: readonly number[],
+  allAtOnce: readonly number[],
+): readonly Figure[] {
   const half = percentile(oneByOne, 0.5).toFixed(1);
   return [
     {
@@ -106,9 +113,9 @@ function wakeFigures(era: Era, held: number, oneByOne: readonly number[], allAft
     {
       name: `waking all ${held} waits for one task, ${era} era`,
       target: WAKE_ALL_TARGET_MS,
-      measured: allAfterMs,
+      measured: percentile(allAtOnce, 0.5),
       unit: "ms",
-      detail: "commit to the last answer",
+      detail: `commit to the last answer, median of ${allAtOnce.length}`,
     },
   ];
 }
@@ -122,7 +129,7 @@ async function wakeOneByOne(
 ): Promise<readonly number[]> {
   const latencies: number[] = [];
   for (const [n, taskId] of tasks.entries()) {
-    latencies.push(...(await wake(woken, taskId, [oneOf(calls, n)])));
+    latencies.push(await wake(woken, taskId, [oneOf(calls, n)]));
     // Read, so that the next answer has nothing to announce.
     await woken.load.send(woken.wire.call("task_ack", { taskId, settlement: 1 }));
     // Spread over seconds, so that what the daemon does now and then falls between them as it does for callers.
@@ -132,11 +139,7 @@ async function wakeOneByOne(
 }
 
 /** Ends a task; how long after the commit the last of its waits was answered. */
-async function wake(
-  { daemon, load, wire }: Woken,
-  taskId: string,
-  calls: readonly HeldCall[],
-): Promise<readonly [number]> {
+async function wake({ daemon, load, wire }: Woken, taskId: string, calls: readonly HeldCall[]): Promise<number> {
   await daemon.commitsMs();
   const sentMs = nowMs();
   const cancelled = load.send(wire.call("task_cancel", { taskId }));
@@ -144,7 +147,7 @@ async function wake(
   await cancelled;
   const committedMs = (await daemon.commitsMs()).find((commitMs) => commitMs > sentMs);
   if (committedMs === undefined) throw new Error("the cancellation was not committed");
-  return [answeredMs - committedMs];
+  return answeredMs - committedMs;
 }
 
 /** A few at a time, because a listening socket takes only so many that it has not looked at. */

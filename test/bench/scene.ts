@@ -17,6 +17,7 @@ export type Plan = {
   readonly delegationsPerRound: number;
   readonly held: number;
   readonly wakes: number;
+  readonly wakesOfAll: number;
   readonly finished: number;
   readonly starts: number;
   readonly childRuns: number;

@@ -64,12 +64,14 @@ export async function startServer(start: ServerStart, profileTo: string | null):
   };
 }
 
-const PLAIN: readonly IOType[] = ["ignore", "pipe", "inherit"];
+type Stdio = IOType | "ipc";
+
+const PLAIN: readonly Stdio[] = ["ignore", "pipe", "inherit"];
 
 async function spawnServer(
   { program, args, cwd, env }: ServerStart,
   flags: readonly string[],
-  stdio: readonly IOType[],
+  stdio: readonly Stdio[],
 ): Promise<{ readonly server: ChildProcess; readonly started: StartedServer }> {
   const startedMs = nowMs();
   const server = spawn(process.execPath, [...flags, program, ...args], { cwd, env, stdio: [...stdio] });

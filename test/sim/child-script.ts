@@ -66,7 +66,7 @@ const DEFINITIVE: readonly FaultEvidence[] = [
 ];
 const USAGE_LIMIT: FaultEvidence = { httpStatus: 429, retryAfterMs: 11 * 60_000 };
 const UNKNOWN: FaultEvidence = { text: "something odd" };
-export const OUTAGE: FaultEvidence = PASSING[0] ?? { transport: true };
+const OUTAGE: FaultEvidence = PASSING[0] ?? { transport: true };
 
 export function planOf(random: Random, temper: ChildTemper): Plan {
   const faults: FaultEvidence[] = [];

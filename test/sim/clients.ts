@@ -194,7 +194,7 @@ function createClient(world: ClientWorld) {
 
   /** Only a person gives up on processes, and only on ones that were named. */
   async function abandon(): Promise<void> {
-    const [view] = [...desk.views.values()].filter(({ survivors }) => survivors.length > 0);
+    const view = [...desk.views.values()].find(({ survivors }) => survivors.length > 0);
     if (view !== undefined) await stop(view, true);
   }
 

@@ -48,7 +48,7 @@ export const LEASE_MS = 30_000;
 const DRAIN_MS = 30_000;
 /** After this nothing of a stopped engine may be waiting for anything. */
 const AFTER_DRAIN_MS = 2_000;
-export const DAEMON_ID = "sim";
+const DAEMON_ID = "sim";
 
 export function createDaemons(world: {
   readonly clock: Clock;

@@ -2,6 +2,7 @@
  * Writes down what happens in a world, each with its moment, and counts what the world was put through.
  */
 
+import type { TaskEventKind } from "../../src/core/event.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Entry, Happening, HistoryHeader } from "../support/history.ts";
 
@@ -74,6 +75,34 @@ export function createRecorder(clock: Clock, header: HistoryHeader): Recorder & 
   };
 }
 
-export function zeroCounts(): Map<Counted, number> {
+function zeroCounts(): Map<Counted, number> {
   return new Map(COUNTED.map((what) => [what, 0]));
 }
+
+/** Counts what the events tell. */
+export function countOutcomes({ entries, count }: Recorder): void {
+  for (const entry of entries) {
+    if (entry.kind !== "event") continue;
+    const { event } = entry;
+    const what = COUNTED_EVENTS.get(event.kind);
+    if (what !== undefined) count(what);
+    if (event.kind === "RetryScheduled" && event.reason === "healing") count("healed");
+    if (event.kind !== "TaskSettled") continue;
+    const { verdict, stop } = event.settlement;
+    count(verdict.status);
+    count("kept", stop.kept.length);
+    if (stop.proof === "abandoned") count("abandoned");
+  }
+}
+
+const COUNTED_EVENTS: ReadonlyMap<TaskEventKind, Counted> = new Map([
+  ["TaskAccepted", "tasks"],
+  ["AttemptFailed", "faults"],
+  ["AttemptLost", "losses"],
+  ["StallBegan", "stalls"],
+  ["InputRequested", "questions"],
+  ["InputAnswered", "answered"],
+  ["InputExpired", "expired"],
+  ["SurvivorsFound", "named"],
+  ["TaskReopened", "reopened"],
+]);

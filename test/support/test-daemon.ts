@@ -18,8 +18,8 @@ import { type Authenticate, callerOf } from "../../src/http/auth.ts";
 import { createHttpApp } from "../../src/http/http-app.ts";
 import { createTaskRoutes } from "../../src/http/task-routes.ts";
 import { INSTRUCTIONS } from "../../src/mcp/instructions.ts";
+import { createLocalCalls } from "../../src/mcp/local-calls.ts";
 import { createMcpPlugin } from "../../src/mcp/mcp-plugin.ts";
-import { toJson } from "../../src/mcp/reply.ts";
 import type { Tool } from "../../src/mcp/tool.ts";
 import { createTools } from "../../src/mcp/tools/create-tools.ts";
 import type { Children } from "../../src/ports/children.ts";
@@ -117,7 +117,7 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
     authenticate,
     isReady: () => store.healthy(),
     mcp: mcp.plugin,
-    people: [createTaskRoutes({ engine, callTool: toolCaller(tools), render: renderer(ids.nonce) })],
+    people: [createTaskRoutes({ engine, ...createLocalCalls(tools, ids.nonce) })],
     log,
     ...(options.bodyMaxBytes === undefined ? {} : { bodyMaxBytes: options.bodyMaxBytes }),
   });
@@ -235,31 +235,4 @@ function settingsOf({ limits, settings }: TestDaemonOptions, scratchRoot: string
     scratchRoot,
     ...settings,
   };
-}
-
-/** As in `main`: no client profile, no stream, no progress. */
-function toolCaller(tools: readonly Tool[]): Parameters<typeof createTaskRoutes>[0]["callTool"] {
-  const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  return async (name, args, { caller, signal, waitMaxMs }) => {
-    const tool = byName.get(name);
-    if (tool === undefined) throw new Error(`no tool ${name}`);
-    const answer = await tool.call(args, {
-      caller,
-      client: null,
-      era: "modern",
-      streaming: false,
-      requestTimeoutMs: null,
-      cwd: null,
-      progress: null,
-      sliceMaxMs: waitMaxMs,
-      resumed: false,
-      signal,
-      endReason: () => (signal.aborted ? "closed" : null),
-    });
-    return answer.structuredContent;
-  };
-}
-
-function renderer(nonce: (length: number) => string): Parameters<typeof createTaskRoutes>[0]["render"] {
-  return (answer, tool, caller) => toJson(answer, { caller, tool, starts: false, nonce });
 }

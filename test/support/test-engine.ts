@@ -86,7 +86,7 @@ export function callerOf(name: string, change: Partial<Caller> = {}): Caller {
   return { name, scopes: ["read", "delegate"], kind: "caller", conversation: null, ...change };
 }
 
-export const TITLE = "Review the auth diff";
+const TITLE = "Review the auth diff";
 
 /** A script in the words of a task. */
 export function scriptOf(steps: readonly object[], words = "Do what the script says."): string {
