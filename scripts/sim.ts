@@ -11,7 +11,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import { isMainThread, parentPort, Worker } from "node:worker_threads";
 import { type Counts, type Counted } from "../test/sim/recorder.ts";
 import { reportOf, sayCounts, sayViolation, sumOf } from "../test/sim/report.ts";
 import { runWorld } from "../test/sim/world.ts";
@@ -28,7 +28,7 @@ const USAGE = `usage: node scripts/sim.ts --seeds N [--from N] [--workers N]
 const FAILURES_SHOWN_MAX = 3;
 
 if (isMainThread) process.exitCode = await main(process.argv.slice(2));
-else await work();
+else await work(process.argv.slice(2).map(Number));
 
 async function main(args: string[]): Promise<number> {
   const asked = read(args);
@@ -119,19 +119,18 @@ async function runMany({ from, seeds, workers }: Asked & { readonly kind: "many"
 /** Runs a share of the seeds in a thread of its own. Rejects if the thread broke. */
 function share(seeds: Share, tell: (told: Told) => void): Promise<void> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL(import.meta.url), { workerData: seeds });
+    const worker = new Worker(new URL(import.meta.url), { argv: [seeds.from, seeds.step, seeds.to] });
     worker.on("message", tell);
     worker.on("error", reject);
     worker.on("exit", (code) => (code === 0 ? resolve() : reject(new Error(`a worker ended with ${code}`))));
   });
 }
 
-async function work(): Promise<void> {
-  const { from, step, to }: Share = workerData;
+async function work([from = 1, step = 1, to = 1]: number[]): Promise<void> {
   for (let seed = from; seed < to; seed += step) {
     const outcome = await runWorld(seed);
     const report = outcome.violations.length === 0 ? null : reportOf(outcome);
     const told: Told = { seed, report, counts: [...outcome.counts] };
-    parentPort?.postMessage(told);
+    parentPort?.postMessage(told, []);
   }
 }

@@ -85,7 +85,7 @@ export function decideContinue(task: Task, command: ContinueTask, nowMs: number)
 }
 
 /** True if somebody continued the task past the settlement that the caller knows of. */
-export function hasMovedOn(task: Task, afterSettlement: number): boolean {
+function hasMovedOn(task: Task, afterSettlement: number): boolean {
   const open = task.state.kind !== "settled";
   return task.settlements > afterSettlement || (open && task.settlements === afterSettlement && task.run.ordinal > 1);
 }

@@ -141,7 +141,8 @@ function nextOf(task: Task): NextStep {
   if (state.kind === "awaiting_answer") return { kind: "answer", taskId, questionId: state.question.questionId };
   if (state.kind !== "settled") return { kind: "wait", seen: [{ taskId, news: task.news, steps: task.steps }] };
   const { verdict, number } = state.settlement;
-  if (verdict.status === "completed") return { kind: "use_result" };
+  // Whoever has cancelled work is not told to go on with it.
+  if (verdict.status !== "failed") return { kind: "use_result" };
   if (verdict.class !== null && NEEDS_A_FIX.has(verdict.class)) return { kind: "fix" };
   if (verdict.continuable) return { kind: "continue", taskId, afterSettlement: number };
   return { kind: "choose_key", clientRequestId: furtherKey(task.origin.clientRequestId, number + 1) };

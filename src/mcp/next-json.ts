@@ -22,8 +22,6 @@ export type NextContext = {
 /** The step that follows what an answer tells of one task. */
 export function nextOfTask(view: TaskView, step: NextStep, context: NextContext): AnswerJson {
   const { handle, outcome, settlements } = view;
-  // Whoever has cancelled work is not told to go on with it.
-  if (step.kind === "continue" && outcome?.verdict.status === "cancelled") return { kind: "use_result" };
   // Once it is put right, the same task goes on.
   if (step.kind === "fix" && step.tool === undefined && step.change === undefined && outcome !== null)
     return { kind: "fix", ...continueCall(handle.taskId, settlements) };

@@ -86,7 +86,7 @@ const ROWS: readonly (readonly [string, Given, Shown])[] = [
       .and(gone()),
     { status: "failed", phase: "settled", next: "choose_key" },
   ],
-  ["cancelled", given().and(cancelled()), { status: "cancelled", phase: "settled", next: "continue" }],
+  ["cancelled", given().and(cancelled()), { status: "cancelled", phase: "settled", next: "use_result" }],
   [
     "given up over survivors",
     atWork.and(lost()).later(patient).and(survived()).and(abandoned()),

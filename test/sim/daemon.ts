@@ -71,7 +71,8 @@ export function createDaemons(world: {
       return serving;
     },
     async keepRunning() {
-      while (restarting) {
+      const mayStart = (): boolean => restarting;
+      while (mayStart()) {
         const life = open();
         await life.died;
         serving = null;

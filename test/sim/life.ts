@@ -73,7 +73,8 @@ export function createLife(options: {
   }
 
   async function moving(): Promise<boolean> {
-    while (alive && frozen) await new Promise<void>((resolve) => backlog.push(resolve));
+    const isHeld = (): boolean => alive && frozen;
+    while (isHeld()) await new Promise<void>((resolve) => backlog.push(resolve));
     return alive;
   }
 

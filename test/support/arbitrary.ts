@@ -66,7 +66,7 @@ export type Life = {
 };
 
 /** Plays the moves on a new task. */
-export function live(spec: SpecChange, moves: readonly Move[]): Life {
+function live(spec: SpecChange, moves: readonly Move[]): Life {
   const decision = decide(null, delegated({ spec }), T0);
   if (decision.kind !== "accepted") throw new Error(decision.kind);
   const { task: first, events: accepted } = happened(null, decision.events, T0);
@@ -267,7 +267,7 @@ const deeds: readonly fc.WeightedArbitrary<Deed>[] = [
   { weight: 1, arbitrary: fc.constant((): Command => delegated()) },
 ];
 
-export const moves: fc.Arbitrary<readonly Move[]> = fc.array(
+const moves: fc.Arbitrary<readonly Move[]> = fc.array(
   fc.record({
     waitMs: spansMs,
     epochOff: fc.oneof(
@@ -281,7 +281,7 @@ export const moves: fc.Arbitrary<readonly Move[]> = fc.array(
 );
 
 /** Agents of every temper, with limits small enough to be reached. */
-export const specs: fc.Arbitrary<SpecChange> = fc.record({
+const specs: fc.Arbitrary<SpecChange> = fc.record({
   access: fc.constantFrom("read", "write"),
   onLoss: fc.constantFrom("resume", "resume", "rerun", "fail"),
   requireEvidence: fc.constantFrom("assumed", "explicit"),

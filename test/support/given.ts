@@ -102,7 +102,7 @@ export function aText(name: string, bytes = 100): TextRef {
 }
 
 /** A world with room for everything. */
-export const FREE: Circumstances = {
+const FREE: Circumstances = {
   openTasks: 0,
   openTasksMax: 1_004,
   depthMax: 1,
