@@ -1,12 +1,21 @@
 /**
- * Two projects: `fast` runs in `npm run check`, `slow` starts real daemons, children, harnesses and tools and runs in
- * `npm test` only. Slow files run one after another: they measure time and share two cores with what they start.
+ * Three projects: `fast` runs in `npm run check`; `surface` (sockets, programs, thousands of requests) and `slow` (real
+ * daemons, children, harnesses, tools) run in `npm test` only. Slow files run one after another: they measure time and
+ * share two cores with what they start.
  */
 
 import { configDefaults, defineConfig } from "vitest/config";
 import { createSummaryReporter } from "./test/support/summary-reporter.ts";
 
 const SLOW = ["fault", "clients", "e2e", "browser", "tooling"].map((folder) => `test/${folder}/**/*.test.ts`);
+
+/** Whole surfaces over real sockets: too long for every check, and each file alone takes no more than seconds. */
+const SURFACE = [
+  "test/cli/**/*.test.ts",
+  "test/contract/driver-command.test.ts",
+  "test/protocol/tools-{child-text,clients,inputs,programs,rest}.test.ts",
+  "test/protocol/wire-{held,http,resume,sessions}.test.ts",
+];
 
 export default defineConfig({
   test: {
@@ -17,11 +26,21 @@ export default defineConfig({
         test: {
           name: "fast",
           include: ["test/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...SLOW],
+          exclude: [...configDefaults.exclude, ...SLOW, ...SURFACE],
           testTimeout: 10_000,
           hookTimeout: 10_000,
           maxWorkers: "100%",
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: "surface",
+          include: SURFACE,
+          testTimeout: 20_000,
+          hookTimeout: 20_000,
+          maxWorkers: "100%",
+          sequence: { groupOrder: 2 },
         },
       },
       {
@@ -32,7 +51,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 1,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],

@@ -49,7 +49,10 @@ export async function runCall(call: ToolCall, log: Log): Promise<CallOutcome> {
   }
 }
 
-/** What a call came to, as a JSON-RPC message. */
+/** What a call came to, as a JSON-RPC message of the exchange's era. */
+export type AnswerText = (id: RpcId, outcome: CallOutcome, exchange: Exchange) => string;
+
+/** The message of the legacy era. */
 export function outcomeText(id: RpcId, outcome: CallOutcome): string {
   return outcome.kind === "answer" ? resultText(id, outcome.answer) : errorText(id, outcome.error);
 }

@@ -1,5 +1,5 @@
 /**
- * Held calls of the legacy era: one call on an event stream of its own, from the first byte to the answer, and the same
+ * Held calls: one call on an event stream of its own, from the first byte to the answer, and in the legacy era the same
  * call again when the client lost that stream.
  *
  * Invariant: headers and a first event leave before the tool has done anything (P8).
@@ -11,7 +11,7 @@
 import type { FastifyReply } from "fastify";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
-import { outcomeText, runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
+import { type AnswerText, runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
 import { progressTokenOf } from "./call-request.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Heartbeat } from "./heartbeat.ts";
@@ -29,6 +29,7 @@ export type HeldCallsOptions = {
   readonly openCalls: OpenCalls;
   readonly heartbeat: Heartbeat;
   readonly slices: SliceSettings;
+  readonly answerText: AnswerText;
   /** How soon this client should try again after a broken stream. */
   readonly retryMsOf: (client: ClientInfo | null) => number;
   readonly clock: Clock;
@@ -48,11 +49,12 @@ type Asked = { readonly tool: Tool; readonly args: unknown };
 type Run = { readonly held: HeldCall; readonly tool: Tool; readonly remainingMs: number; readonly resumed: boolean };
 
 export function createHeldCalls(options: HeldCallsOptions): HeldCalls {
-  const { tools, resumeIds, openCalls, heartbeat, slices, retryMsOf, clock, log } = options;
+  const { tools, resumeIds, openCalls, heartbeat, slices, answerText, retryMsOf, clock, log } = options;
 
   async function stream(run: Run, exchange: Exchange, reply: FastifyReply): Promise<void> {
     const { held, tool, remainingMs: sliceMaxMs, resumed } = run;
-    const id = resumeIds.mint(held);
+    // The modern era resumes nothing.
+    const id = exchange.era === "legacy" ? resumeIds.mint(held) : null;
     reply.hijack();
     const events = openEventStream(reply.raw, id === null ? null : { id, retryMs: retryMsOf(exchange.client) });
     const open = openCalls.open(exchange.owner, held.requestId);
@@ -60,7 +62,7 @@ export function createHeldCalls(options: HeldCallsOptions): HeldCalls {
     const progress = progressOn(events, held);
     using _beat = heartbeat.add(() => (progress === null ? events.comment() : progress.repeat()));
     const call = { tool, args: held.args, exchange, open, progress, streaming: true, sliceMaxMs, resumed };
-    events.end(outcomeText(held.requestId, await runCall(call, log)));
+    events.end(answerText(held.requestId, await runCall(call, log), exchange));
   }
 
   function progressOn(events: EventStream, held: HeldCall): Progress | null {

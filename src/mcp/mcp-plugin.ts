@@ -13,7 +13,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../core/caller.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
-import type { SliceSettings } from "./call.ts";
+import { type AnswerText, outcomeText, type SliceSettings } from "./call.ts";
 import { clientProfileOf, type Era } from "./client-profile.ts";
 import { eraOf } from "./era.ts";
 import { exchangeOf } from "./exchange.ts";
@@ -23,6 +23,7 @@ import { echoableId, errorText, type RpcNext, rpcError } from "./json-rpc.ts";
 import { createLegacyLeg } from "./legacy-leg.ts";
 import { createModernLeg } from "./modern-leg.ts";
 import { createOpenCalls } from "./open-calls.ts";
+import { ordinaryAnswer } from "./ordinary-call.ts";
 import { createResumeIds } from "./resume-id.ts";
 import { createServerFactory, type ServerInfo } from "./server.ts";
 import { createSessionIds } from "./session-id.ts";
@@ -75,11 +76,13 @@ export function createMcpPlugin(options: McpPluginOptions): McpSurface {
   const heartbeat = createHeartbeat(clock, heartbeatMs);
   const slices = options.slices ?? NO_SETTINGS;
   const eraOverride = options.eraOverride ?? (() => null);
-  const shared = { tools, servers, openCalls, heartbeat, slices, clock, log };
+  const answerText: AnswerText = (id, outcome, { era }) =>
+    era === "legacy" ? outcomeText(id, outcome) : ordinaryAnswer(id, outcome, options.serverInfo);
+  const shared = { tools, servers, openCalls, heartbeat, slices, answerText, clock, log };
   const retryMsOf = (client: ClientInfo | null): number => options.retryMs ?? clientProfileOf(client).retryMs;
   const heldCalls = createHeldCalls({ ...shared, resumeIds: createResumeIds(sessionKey), retryMsOf });
   const legacy = createLegacyLeg({ ...shared, sessionIds, heldCalls });
-  const modern = createModernLeg({ ...shared, serverInfo: options.serverInfo, heartbeatMs, eraOverride });
+  const modern = createModernLeg({ ...shared, heldCalls, heartbeatMs, eraOverride });
 
   async function post(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const era = eraOf(request);

@@ -1,7 +1,7 @@
 /**
- * The modern era on `/mcp` (2026-07-28 and later): an ordinary call that is answered at once goes straight to its tool (see
- * `ordinary-call`), every other request through the SDK's handler, with two things of ours around it: the first byte of a
- * held call leaves at once, and every error says what to do next.
+ * The modern era on `/mcp` (2026-07-28 and later): an ordinary call goes straight to its tool (see `ordinary-call`), every
+ * other request through the SDK's handler, with two things of ours around it: the first byte of a held call leaves at
+ * once, and every error says what to do next.
  *
  * Invariant: a socket that closes ends the call's wait (the era has no other cancel), and nothing else.
  * Absent on purpose: resuming; this era has no event ids. What a client lost it asks for again with the same key.
@@ -17,17 +17,18 @@ import {
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
-import { type CallOutcome, runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
+import { type AnswerText, type CallOutcome, runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
 import { progressTokenOf, readCall } from "./call-request.ts";
 import type { Era } from "./client-profile.ts";
 import { offeredEra } from "./era.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Heartbeat } from "./heartbeat.ts";
+import type { HeldCalls } from "./held-calls.ts";
 import { errorText, isRequest, METHOD_NOT_FOUND, type RpcError, type RpcId, rpcError } from "./json-rpc.ts";
 import type { OpenCalls } from "./open-calls.ts";
-import { ordinaryAnswer, ordinaryCallOf } from "./ordinary-call.ts";
+import { type OrdinaryCall, ordinaryCallOf } from "./ordinary-call.ts";
 import { createProgress, type Progress } from "./progress.ts";
-import type { ServerFactory, ServerInfo } from "./server.ts";
+import type { ServerFactory } from "./server.ts";
 import type { ClientInfo, Tool, ToolAnswer } from "./tool.ts";
 import type { ToolTable } from "./tool-table.ts";
 import { webRequestOf, writeWebResponse } from "./web-response.ts";
@@ -35,7 +36,8 @@ import { webRequestOf, writeWebResponse } from "./web-response.ts";
 export type ModernLegOptions = {
   readonly tools: ToolTable;
   readonly servers: ServerFactory;
-  readonly serverInfo: ServerInfo;
+  readonly heldCalls: HeldCalls;
+  readonly answerText: AnswerText;
   readonly openCalls: OpenCalls;
   readonly heartbeat: Heartbeat;
   readonly heartbeatMs: number;
@@ -69,7 +71,7 @@ type AskedTool = {
 };
 
 export function createModernLeg(options: ModernLegOptions): ModernLeg {
-  const { tools, servers, serverInfo } = options;
+  const { tools, servers, heldCalls, answerText } = options;
   const companions = new WeakMap<Request, Companion>();
   const underWay = new Set<Promise<FastifyReply>>();
   const callTool = createSdkCall(options);
@@ -89,21 +91,28 @@ export function createModernLeg(options: ModernLegOptions): ModernLeg {
     return read.kind === "call" && read.tool.mayHold(read.args);
   }
 
+  async function answerOrdinary(
+    { request, tool, args }: OrdinaryCall & { readonly tool: Tool },
+    exchange: Exchange,
+    reply: FastifyReply,
+  ): Promise<FastifyReply> {
+    if (exchange.acceptsStream && tool.mayHold(args)) return heldCalls.hold(request, { tool, args }, exchange, reply);
+    const { id } = request;
+    const companion = { exchange, reply, held: false, progressToken: null };
+    const outcome = await runTool({ tool, args, id, progress: null }, companion, options);
+    return reply.type("application/json").send(answerText(id, outcome, exchange));
+  }
+
   async function serve(request: FastifyRequest, exchange: Exchange, reply: FastifyReply): Promise<FastifyReply> {
     const { body } = request;
     if (isRequest(body) && body.method === "server/discover") {
       if (offeredEra(exchange.client, options.eraOverride(exchange.client)) === "legacy")
         return refuseEra(body.id, reply);
     }
-    const held = exchange.acceptsStream && isHeld(body);
-    const ordinary = held ? null : ordinaryCallOf(request);
+    const ordinary = ordinaryCallOf(request);
     const tool = ordinary === null ? undefined : tools.get(ordinary.name);
-    if (ordinary !== null && tool !== undefined) {
-      const { id, args } = ordinary;
-      const companion = { exchange, reply, held, progressToken: null };
-      const outcome = await runTool({ tool, args, id, progress: null }, companion, options);
-      return reply.type("application/json").send(ordinaryAnswer(id, outcome, serverInfo));
-    }
+    if (ordinary !== null && tool !== undefined) return answerOrdinary({ ...ordinary, tool }, exchange, reply);
+    const held = exchange.acceptsStream && isHeld(body);
     const gone = new AbortController();
     // A socket also closes after an answered request; aborting then would only cost time.
     reply.raw.once("close", () => reply.raw.writableFinished || gone.abort());

@@ -1,9 +1,8 @@
 /**
  * The ordinary tool call of the modern era, told apart from everything that the SDK's handler has to see.
  *
- * The handler gives every message a request, a response, a server and several schemas of its own. For a call that is
- * answered at once this costs as much again as the call itself (`docs/benchmarks.md`), and nothing of it changes the
- * answer.
+ * The handler gives every message a request, a response, a server and several schemas of its own, and a held one two
+ * streams. This costs as much again as the call itself (`docs/benchmarks.md`), and nothing of it changes the answer.
  *
  * Invariant: a call is ordinary only if the SDK's own classifier accepts it and its handler would do nothing with it but
  * hand it to the tool. Whatever is missing, surplus or odd goes to the handler, which has the exact refusals.
@@ -19,11 +18,11 @@ import {
 } from "@modelcontextprotocol/server";
 import type { CallOutcome } from "./call.ts";
 import { type EraRequest, FIRST_MODERN_VERSION } from "./era.ts";
-import { errorText, isRecord, isRequest, isRpcId, type RpcId, resultText } from "./json-rpc.ts";
+import { errorText, isRecord, isRequest, isRpcId, type RpcId, type RpcRequest, resultText } from "./json-rpc.ts";
 import type { ServerInfo } from "./server.ts";
 
 export type OrdinaryCall = {
-  readonly id: RpcId;
+  readonly request: RpcRequest;
   readonly name: string;
   readonly args: Readonly<Record<string, unknown>>;
 };
@@ -43,7 +42,7 @@ const META_FIELDS: ReadonlySet<string> = new Set([
 /** The call in this request, or null if it is anything but ordinary. */
 export function ordinaryCallOf({ headers, body }: EraRequest): OrdinaryCall | null {
   if (!isRequest(body) || body.method !== METHOD || !hasOnly(body, MESSAGE_FIELDS)) return null;
-  const { id, params } = body;
+  const { params } = body;
   if (params === undefined || !hasOnly(params, PARAMETERS)) return null;
   const { name, arguments: args = {}, _meta: meta } = params;
   if (typeof name !== "string" || !isRecord(args) || !isOrdinaryMeta(meta)) return null;
@@ -55,10 +54,10 @@ export function ordinaryCallOf({ headers, body }: EraRequest): OrdinaryCall | nu
     mcpMethodHeader: METHOD,
     mcpNameHeader: name,
   });
-  return outcome.kind === "modern" ? { id, name, args } : null;
+  return outcome.kind === "modern" ? { request: body, name, args } : null;
 }
 
-/** An answer as text; it travels with status 200, an error of a tool included. */
+/** An answer as a message; it travels with status 200, an error of a tool included. */
 export function ordinaryAnswer(id: RpcId, outcome: CallOutcome, serverInfo: ServerInfo): string {
   if (outcome.kind === "error") return errorText(id, outcome.error);
   const stamp = { resultType: "complete", _meta: { [SERVER_INFO_META_KEY]: serverInfo } };

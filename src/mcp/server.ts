@@ -4,7 +4,7 @@
  * Which leg uses what, decided by measurement (`docs/wire.md`): a legacy `tools/call` never comes here, it is answered by
  * `legacy-leg` at a fraction of the cost; everything else of the legacy era (`initialize`, `ping`, `tools/list`, unknown
  * methods) is rare and goes through the SDK, so that version negotiation and error shapes are the SDK's. Of the modern era
- * only ordinary calls that are answered at once go past it (`ordinary-call`); its header, envelope and capability checks
+ * only ordinary calls go past it (`ordinary-call`); its header, envelope and capability checks for everything else
  * are not worth a second copy.
  *
  * Invariant: no `Server` is shared between two requests, so no answer can reach another client (M1).

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ordinaryCallOf } from "../../src/mcp/ordinary-call.ts";
 import type { Tool, ToolAnswer } from "../../src/mcp/tool.ts";
 import { parsed } from "../support/json.ts";
-import { callBody, modernHeaders, modernMeta, post } from "../support/raw-mcp.ts";
+import { callBody, messagesOf, modernHeaders, modernMeta, openStream, post } from "../support/raw-mcp.ts";
 import { startWireServer, type WireServer } from "../support/wire-server.ts";
 
 const PREFIX = "io.modelcontextprotocol/";
@@ -20,6 +20,20 @@ const TOOLS: readonly Tool[] = [
   tool("break", async () => {
     throw new Error("broken");
   }),
+  {
+    ...tool("hold", async (_args, { progress, sliceMaxMs, streaming }) => {
+      progress?.("holding");
+      progress?.("still holding");
+      return answerOf(`held for at most ${sliceMaxMs} ms, ${streaming ? "as a stream" : "as a whole"}`);
+    }),
+    mayHold: () => true,
+  },
+  {
+    ...tool("break-held", async () => {
+      throw new Error("broken");
+    }),
+    mayHold: () => true,
+  },
 ];
 
 let server: WireServer;
@@ -41,6 +55,18 @@ async function answerTo({ body, headers }: Call): Promise<unknown> {
   };
 }
 
+/** Status, headers and messages of an event stream; the values of progress are times. */
+async function messagesTo({ body, headers }: Call): Promise<unknown> {
+  await using stream = await openStream(server, body, { headers });
+  const text = JSON.stringify(messagesOf(await stream.rest()));
+  const named = ["content-type", "cache-control", "x-accel-buffering", "connection"];
+  return {
+    status: stream.response.status,
+    headers: named.map((name) => stream.response.headers.get(name)),
+    messages: parsed(text.replace(/"progress":[\d.]+/g, '"progress":0')),
+  };
+}
+
 function callOf(name: string, args: Record<string, unknown>, meta: Record<string, unknown> = modernMeta()): Call {
   return { body: callBody(7, name, args, meta), headers: { ...HEADERS, "mcp-name": name } };
 }
@@ -53,10 +79,23 @@ describe("an ordinary call", () => {
       const through = callOf(name, { text: "grüß · dich" }, meta);
       expect(ordinaryCallOf(through)).toBeNull();
       const past = callOf(name, { text: "grüß · dich" });
-      expect(ordinaryCallOf(past)).toEqual({ id: 7, name, args: { text: "grüß · dich" } });
+      expect(ordinaryCallOf(past)).toMatchObject({ request: { id: 7 }, name, args: { text: "grüß · dich" } });
       expect(await answerTo(past)).toEqual(await answerTo(through));
     },
   );
+
+  it.each([
+    ["hold", {}],
+    ["hold", { progressToken: "t" }],
+    ["break-held", {}],
+  ])("that is held is answered with the same messages on a stream: tool %s, meta %j (H5)", async (name, token) => {
+    const past = callOf(name, { waitMs: 50 }, { ...modernMeta(), ...token });
+    const through = callOf(name, { waitMs: 50 }, { ...modernMeta(), ...token, "example.org/surplus": 1 });
+    expect([ordinaryCallOf(past) === null, ordinaryCallOf(through) === null]).toEqual([false, true]);
+    expect(await messagesTo(past)).toEqual(await messagesTo(through));
+    const whole = (call: Call): Call => ({ ...call, headers: { ...call.headers, accept: "application/json" } });
+    expect(await answerTo(whole(past))).toEqual(await answerTo(whole(through)));
+  });
 
   it("is told apart so strictly that nothing which the SDK refuses is ever run (P1)", async () => {
     const value = fc.constantFrom<unknown>(undefined, null, 1, 1.5, "", "echo", "2025-11-25", "2026-07-28", {}, [], {
@@ -119,7 +158,7 @@ function changed(changes: readonly Change[], surplus: Record<string, unknown>): 
   return { body, headers: Object.fromEntries(headers) };
 }
 
-function tool(name: string, call: (args: unknown) => Promise<ToolAnswer>): Tool {
+function tool(name: string, call: Tool["call"]): Tool {
   return {
     name,
     title: name,

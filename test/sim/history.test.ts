@@ -54,6 +54,10 @@ const CHANGES: Readonly<Record<string, Change>> = {
     const { taskId, atMs, runMs, event } = entry;
     return { kind: "reported", taskId, atMs, runMs, epoch: event.epoch, end: "success" };
   }),
+  "own-word": (history) => {
+    const [first] = history.entries.filter((entry) => entry.kind === "reported" && entry.end !== "lost");
+    return without((entry) => entry === first)(history);
+  },
   rest: changed("rest", (entry) => ({ ...entry, timers: 1 })),
   "handle-or-next": changed("answer", (entry) => ({ ...entry, next: null })),
   identity: changed("answer", (entry) => {

@@ -6,6 +6,7 @@
 export const SWITCHES = [
   "keyPerConversation",
   "lostWakes",
+  "neverHangsUp",
   "noEpochFence",
   "settlementReused",
   "sleepForgotten",
@@ -15,6 +16,7 @@ export type Switch = (typeof SWITCHES)[number];
 export const switches: Record<Switch, boolean> = {
   keyPerConversation: false,
   lostWakes: false,
+  neverHangsUp: false,
   noEpochFence: false,
   settlementReused: false,
   sleepForgotten: false,

@@ -73,6 +73,18 @@ vi.mock(import("../../src/core/decide.ts"), async (original) => {
   };
 });
 
+vi.mock(import("../../src/engine/attempt-runner.ts"), async (original) => {
+  const right = await original();
+  const { switches: wrong } = await import("./mutant-switches.ts");
+  return {
+    ...right,
+    createAttemptRunner: (world) => {
+      const runner = right.createAttemptRunner(world);
+      return { ...runner, finished: async (...of) => (wrong.neverHangsUp ? undefined : runner.finished(...of)) };
+    },
+  };
+});
+
 vi.mock(import("../../src/engine/machine-sleep.ts"), async (original) => {
   const right = await original();
   const { switches: wrong } = await import("./mutant-switches.ts");

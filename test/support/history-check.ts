@@ -49,10 +49,7 @@ export function checkHistory(history: History, rules: readonly Rule[] = RULES): 
       }
     }),
   );
-  const fold = createScene(
-    header,
-    entries.some((entry) => entry.kind === "call"),
-  );
+  const fold = createScene(header, new Set(entries.map(({ kind }) => kind)));
   for (const entry of entries) {
     const scene = fold.see(entry);
     for (const judge of judges) judge(entry, scene);

@@ -125,7 +125,8 @@ const continued: Rule = {
         const count = (sent.get(entry.taskId) ?? 0) + 1;
         sent.set(entry.taskId, count);
         const limit = keys.get(entry.taskId)?.size ?? 0;
-        if (scene.tellsCalls && count > limit) tell(`${entry.taskId}: ${count} messages queued for ${limit} keys`);
+        if (scene.tells.has("call") && count > limit)
+          tell(`${entry.taskId}: ${count} messages queued for ${limit} keys`);
       }
       if (entry.kind === "call" && entry.tool === "task_continue") {
         for (const taskId of taskIdsOf(entry, scene)) {
@@ -174,7 +175,7 @@ const byWord: Rule = {
     };
     const settledNews = new Map<TaskId, { readonly number: number; readonly news: number }[]>();
     return (entry, scene) => {
-      if (!scene.tellsCalls) return;
+      if (!scene.tells.has("call")) return;
       if (entry.kind === "call") {
         for (const taskId of taskIdsOf(entry, scene)) {
           if (entry.tool === "task_cancel") cancels.add(taskId);

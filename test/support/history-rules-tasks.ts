@@ -210,6 +210,27 @@ const reported: Rule = {
   },
 };
 
+/** Endings that are the daemon's own word. */
+const OWN_ENDINGS: ReadonlySet<string> = new Set(["deadline", "config"]);
+
+const ownWord: Rule = {
+  name: "own-word",
+  promises: ["P5", "P13"],
+  says: "an attempt ends by what its own driver said, not by the word of an older one",
+  begin: (tell) => {
+    const said = new Set<string>();
+    return (entry, scene) => {
+      if (entry.kind === "reported") said.add(`${entry.taskId} ${entry.epoch}`);
+      if (entry.kind !== "event" || !scene.tells.has("reported")) return;
+      const { event, taskId } = entry;
+      if (event.kind !== "AttemptSucceeded" && event.kind !== "AttemptFailed") return;
+      if (event.kind === "AttemptFailed" && OWN_ENDINGS.has(event.fault.class)) return;
+      if (!said.has(`${taskId} ${event.epoch}`))
+        tell(`${taskId}: ${event.kind} of attempt ${event.epoch}, which said nothing`);
+    };
+  },
+};
+
 const rest: Rule = {
   name: "rest",
   promises: ["P7", "P14"],
@@ -240,6 +261,7 @@ export const TASK_RULES: readonly Rule[] = [
   stalls,
   restarts,
   reported,
+  ownWord,
   rest,
 ];
 

@@ -22,8 +22,8 @@ export type LiveProcess = EntryOf<"process"> & {
 
 export type Scene = {
   readonly header: HistoryHeader;
-  /** True if the history tells of calls at all. */
-  readonly tellsCalls: boolean;
+  /** The kinds of entries that the history has at all. */
+  readonly tells: ReadonlySet<Entry["kind"]>;
   readonly runMs: number;
   readonly undisturbedMs: number;
   readonly disturbed: boolean;
@@ -62,7 +62,7 @@ const DISTURBING = ["storage", "doubtful_storage", "slow_storage"] as const;
 
 type Writable<T> = { -readonly [Field in keyof T]: T[Field] };
 
-export function createScene(header: HistoryHeader, tellsCalls: boolean): SceneFold {
+export function createScene(header: HistoryHeader, tells: Scene["tells"]): SceneFold {
   const tasks = new Map<TaskId, Task>();
   const processes = new Map<number, LiveProcess>();
   const claims = new Map<TaskId, string>();
@@ -76,7 +76,7 @@ export function createScene(header: HistoryHeader, tellsCalls: boolean): SceneFo
 
   const scene: Writable<Scene> = {
     header,
-    tellsCalls,
+    tells,
     runMs: 0,
     undisturbedMs: 0,
     disturbed: false,
