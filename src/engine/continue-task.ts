@@ -15,7 +15,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Answer, ContinueRequest, Hold, KeyedCall } from "../ports/engine.ts";
 import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, Store, StoreWriter } from "../ports/store.ts";
-import { invalid } from "./delegate.ts";
+import { invalid, unknownAgent } from "./rejections.ts";
 import type { Executor } from "./execute.ts";
 import { relatedHolder } from "./holder.ts";
 import type { Lookup } from "./lookup.ts";
@@ -56,7 +56,9 @@ export function createContinue(world: ContinueWorld) {
     const read = call.read();
     if (read.kind === "invalid") return refuse(invalid(read.problems), caller, clientRequestId, task);
     if (task === null || key === null) return lookup.unknown(asked, caller, { created: "none", clientRequestId });
-    const refused = unknownAgent(read.request) ?? unsupported(read.request, task);
+    const { agent } = read.request;
+    const unknown = agent !== null && !world.settings.agents.has(agent);
+    const refused = unknown ? unknownAgent(agent, world.settings) : unsupported(read.request, task);
     if (refused !== null) return refuse(refused, caller, clientRequestId, task);
     return send(task, receipts.make(key, call, task.handle), read.request, call, caller, hold);
   };
@@ -132,13 +134,6 @@ export function createContinue(world: ContinueWorld) {
     if (!replayed.stale) return world.waitForOne(replayed.task, caller, hold, extra);
     const next: NextStep = { kind: "choose_key", clientRequestId: suggestKey(clientRequestId, ids) };
     return presenter.answer(replayed.task, caller, { ...extra, notANewRun: true, next });
-  }
-
-  function unknownAgent({ agent }: ContinueRequest): Rejection | null {
-    const known = [...world.settings.agents.keys()];
-    if (agent === null || known.includes(agent)) return null;
-    const next: NextStep = { kind: "fix", change: { agent: known[0] ?? "" } };
-    return { kind: "rejection", code: "unknown_agent", next, detail: { asked: agent, known } };
   }
 
   function refuse(

@@ -12,19 +12,21 @@ import type { ClaimHolder, DelegateTask } from "../core/command.ts";
 import { decide } from "../core/decide.ts";
 import { type Handle, nodeIdOf, type TaskId, taskIdFrom, threadIdFrom } from "../core/ids.ts";
 import type { NextStep } from "../core/next-step.ts";
-import type { Code, Rejection } from "../core/rejection.ts";
-import { type Access, PERMISSIONS, type Permission, type Role, type Spec, type Task } from "../core/task.ts";
+import type { Rejection } from "../core/rejection.ts";
+import type { Task } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
-import type { Answer, DelegateRequest, FieldProblem, Hold, KeyedCall } from "../ports/engine.ts";
+import type { Answer, DelegateRequest, Hold, KeyedCall } from "../ports/engine.ts";
 import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, ReceiptKey, Store, StoreWriter } from "../ports/store.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import type { Executor } from "./execute.ts";
 import { relatedHolder } from "./holder.ts";
 import type { LiveTasks } from "./live-tasks.ts";
+import { type Prepared, prepareDelegation } from "./prepare-delegation.ts";
 import type { Presenter } from "./present.ts";
 import { keyOf, type Receipts, suggestKey } from "./receipts.ts";
-import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
+import { rejection } from "./rejections.ts";
+import type { EngineSettings } from "../ports/settings.ts";
 import { isStorageTrouble } from "./storage.ts";
 import type { WaitForOne } from "./wait.ts";
 
@@ -52,7 +54,7 @@ export function createDelegate(world: DelegateWorld) {
     const { clientRequestId } = call;
     if (clientRequestId === null) return missingKey(call, caller);
     const key = keyOf(caller, TOOL, clientRequestId, null);
-    const prepared = await prepare(call);
+    const prepared = await prepareDelegation(call, world);
     if (prepared.kind === "refused") {
       const receipt = await store.receipt(key);
       if (receipt !== null) return replay(receipt, call, caller, hold);
@@ -87,26 +89,6 @@ export function createDelegate(world: DelegateWorld) {
     if (!replayed.stale) return world.waitForOne(replayed.task, caller, hold, extra);
     const next: NextStep = { kind: "choose_key", clientRequestId: suggestKey(clientRequestId, ids) };
     return presenter.answer(replayed.task, caller, { ...extra, notANewRun: true, next });
-  }
-
-  /** Everything that can be known before the transaction: fields, agent, permissions, directory. */
-  async function prepare(call: KeyedCall<DelegateRequest>): Promise<Prepared> {
-    const read = call.read();
-    if (read.kind === "invalid") return refused(invalid(read.problems));
-    const { request } = read;
-    const agentName = request.agent ?? settings.defaultAgent;
-    const agent = agentName === null ? undefined : settings.agents.get(agentName);
-    if (agentName === null || agent === undefined) return refused(unknownAgent(request.agent, settings));
-    const access = request.access ?? defaultAccess(request.role);
-    const permissions = request.permissions ?? defaultPermission(access, settings.permissionsMax);
-    const limited = tooMuch(permissions, settings.permissionsMax) ?? unsupported(request, agentName);
-    if (limited !== null) return refused(limited);
-    const resolved = await world.workspace.resolve(request.cwd);
-    if (resolved.kind === "refused") {
-      return refused(workspaceRejection(resolved.code, resolved.reason, request.cwd, world.workspace.roots));
-    }
-    const spec = specOf(request, agentName, agent, access, permissions, resolved.path, settings);
-    return { kind: "prepared", spec, request };
   }
 
   /** A repeat is recognised also while nothing new can be written. */
@@ -189,10 +171,6 @@ export function createDelegate(world: DelegateWorld) {
   }
 }
 
-type Prepared =
-  | { readonly kind: "prepared"; readonly spec: Spec; readonly request: DelegateRequest }
-  | { readonly kind: "refused"; readonly rejection: Rejection };
-
 type Accepted =
   /** `isBlocked`: somebody else writes in its directory; it waits. */
   | { readonly kind: "accepted"; readonly task: Task; readonly isBlocked: boolean }
@@ -215,108 +193,7 @@ function mint(ids: IdSource): Handle {
   return { taskId, childThreadId: threadIdFrom(ids.ulid()), nodeId: nodeIdOf(taskId) };
 }
 
-function specOf(
-  request: DelegateRequest,
-  agentName: string,
-  agent: AgentSettings,
-  access: Access,
-  permissions: Permission,
-  cwd: string,
-  settings: EngineSettings,
-): Spec {
-  return {
-    title: request.title ?? titleOf(request.task),
-    role: request.role,
-    agent: agentName,
-    driver: agent.driver,
-    model: request.model ?? agent.model,
-    options: request.options,
-    cwd,
-    access,
-    isolation: request.isolation,
-    permissions,
-    background: request.background,
-    resultSchema: request.resultSchema,
-    labels: request.labels,
-    onLoss: agent.onLoss,
-    requireEvidence: agent.requireEvidence,
-    policy: {
-      maxActiveMs: request.maxActiveMs ?? settings.maxActiveMs,
-      ...settings.retry,
-      stallAfterMs: settings.stallAfterMs,
-      questionDeadlineMs: settings.questionDeadlineMs,
-    },
-  };
-}
-
-const READERS: ReadonlySet<Role> = new Set(["research", "review", "design"]);
-
-function defaultAccess(role: Role): Access {
-  return READERS.has(role) ? "read" : "write";
-}
-
-function defaultPermission(access: Access, max: Permission): Permission {
-  const wanted: Permission = access === "read" ? "plan" : "accept_edits";
-  return PERMISSIONS.indexOf(wanted) > PERMISSIONS.indexOf(max) ? max : wanted;
-}
-
-function titleOf(task: string): string {
-  const line = task.trim().split("\n", 1)[0] ?? "";
-  return line.length <= 60 ? line : `${line.slice(0, 59).replace(/[\ud800-\udbff]$/u, "")}…`;
-}
-
 function stemOf(title: unknown): string {
   const words = typeof title === "string" ? title.toLowerCase().replace(/[^a-z0-9]+/g, "-") : "";
   return words.replace(/^-|-$/g, "").slice(0, 40) || "task";
-}
-
-function rejection(code: Code, next: NextStep, detail: Rejection["detail"]): Rejection {
-  return { kind: "rejection", code, next, detail };
-}
-
-function refused(what: Rejection): Prepared {
-  return { kind: "refused", rejection: what };
-}
-
-export function invalid(problems: readonly FieldProblem[]): Rejection {
-  const change = Object.fromEntries(problems.map(({ field, expected }) => [field, expected]));
-  return rejection("invalid_arguments", { kind: "fix", change }, { fields: problems.map(({ field }) => field) });
-}
-
-function unknownAgent(asked: string | null, settings: EngineSettings): Rejection {
-  const known = [...settings.agents.keys()];
-  const change: Record<string, string> = known[0] === undefined ? {} : { agent: settings.defaultAgent ?? known[0] };
-  const next: NextStep = known.length === 0 ? { kind: "ask_user" } : { kind: "fix", change };
-  return rejection("unknown_agent", next, asked === null ? { known } : { asked, known });
-}
-
-function tooMuch(asked: Permission, max: Permission): Rejection | null {
-  if (PERMISSIONS.indexOf(asked) <= PERMISSIONS.indexOf(max)) return null;
-  const next: NextStep = { kind: "fix", change: { permissions: max } };
-  return rejection("permission_limit", next, { asked, allowed: max, setting: "permissions.max" });
-}
-
-/** What this version cannot do is refused by name, never silently done otherwise. */
-function unsupported(request: DelegateRequest, agentName: string): Rejection | null {
-  if (request.isolation === "worktree") {
-    return rejection("workspace_failed", { kind: "fix", change: { isolation: "auto" } }, { reason: "no_worktrees" });
-  }
-  if (Object.keys(request.options).length > 0) {
-    return invalid([{ field: "options", expected: `nothing: agent ${agentName} has no options` }]);
-  }
-  if (request.resultSchema !== null) {
-    return invalid([
-      { field: "resultSchema", expected: "nothing: this version does not check results against a schema" },
-    ]);
-  }
-  if (request.model !== null) {
-    return invalid([{ field: "model", expected: `nothing: agent ${agentName} takes no model` }]);
-  }
-  return null;
-}
-
-function workspaceRejection(code: Code, reason: string, asked: string | null, roots: readonly string[]): Rejection {
-  const change: Record<string, string> = { cwd: roots[0] ?? "a directory" };
-  const detail = asked === null ? { reason, roots } : { reason, roots, asked };
-  return rejection(code, { kind: "fix", change }, detail);
 }

@@ -54,21 +54,30 @@ export function createMachineSleep(world: {
   }
 
   async function forgive(): Promise<void> {
-    if (sleptMs > 0) {
-      const tasks = await store.unfinished();
-      for (const { handle } of tasks) owe(owed, handle.taskId, sleptMs);
-      sleptMs = 0;
-    }
-    for (const [taskId, gapMs] of owed) {
+    await share();
+    for (const taskId of owed.keys()) {
+      const orphaned = await isOrphaned(taskId);
+      // Shared again before each: what is recorded counts as of now, so it has to hold all that was slept until now.
+      await share();
+      const gapMs = owed.get(taskId) ?? 0;
       owed.delete(taskId);
       try {
         // What nobody runs gets no fresh period: it is about to be called lost, and ran until its last sign of life.
-        if (await isOrphaned(taskId)) owe(deferred, taskId, gapMs);
+        if (orphaned) owe(deferred, taskId, gapMs);
         else await executor.execute(taskId, { kind: "ForgiveSleep", gapMs });
       } catch (error) {
         owe(owed, taskId, gapMs);
         throw error;
       }
+    }
+  }
+
+  /** Owes every task what was slept; at its end no gap is left unseen. */
+  async function share(): Promise<void> {
+    for (look(); sleptMs > 0; look()) {
+      const gapMs = sleptMs;
+      for (const { handle } of await store.unfinished()) owe(owed, handle.taskId, gapMs);
+      sleptMs -= gapMs;
     }
   }
 

@@ -140,14 +140,18 @@ export function createHost(world: {
   /** Signals everything; resolves with who is left when the ladder is at its end. */
   async function climb(victims: () => readonly Process[], how: ChildEnd): Promise<readonly Process[]> {
     const untilMs = clock.monotonicMs() + 8_000;
-    const asked = victims();
-    for (const process of asked) if (process.sweeps > 0) process.sweeps -= 1;
     const slowMs = random.chance(0.15) ? 3_000 : 0;
-    for (const process of asked) {
-      if (process.sweeps > 0) continue;
-      clock.after(random.int(2, 200) + slowMs, () => end(process, how));
+    const asked = new Set<Process>();
+    while (victims().length > 0 && clock.monotonicMs() < untilMs) {
+      // Whoever shows up during the climb is asked as well.
+      for (const process of victims()) {
+        if (asked.has(process)) continue;
+        asked.add(process);
+        if (process.sweeps > 0) process.sweeps -= 1;
+        if (process.sweeps === 0) clock.after(random.int(2, 200) + slowMs, () => end(process, how));
+      }
+      await sleep(clock, 100);
     }
-    while (victims().length > 0 && clock.monotonicMs() < untilMs) await sleep(clock, 100);
     await sleep(clock, 60);
     return victims();
   }

@@ -131,7 +131,7 @@ function recording(order: AttemptOrder, report: Report, tools: DriverTools, life
   let ended = false;
   return async (event) => {
     await life.pass();
-    const counts = event.kind === "end" && !ended && !tools.signal.aborted && !life.draining;
+    const counts = event.kind === "end" && !ended && !tools.signal.aborted && life.alive && !life.draining;
     if (counts && parsed.kind === "task") {
       ended = true;
       const epoch = Number(attempt.slice(1));

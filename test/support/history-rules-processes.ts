@@ -106,7 +106,7 @@ const attended: Rule = {
       const aloneMs = scene.runMs - scene.attendedAtMs;
       if (aloneMs <= (leaseMs * 2) / 3 + STOP_MS) return;
       for (const process of scene.processes.values()) {
-        if (!process.guarded || process.kept || told.has(process.pid)) continue;
+        if (!process.guarded || mayStay(process, scene) || told.has(process.pid)) continue;
         told.add(process.pid);
         tell(`${process.taskId}: process ${process.pid} has been alone for ${aloneMs} ms`);
       }
@@ -192,6 +192,11 @@ export const PROCESS_RULES: readonly Rule[] = [
 
 function childrenOf(scene: Scene, taskId: TaskId): readonly LiveProcess[] {
   return [...scene.processes.values()].filter((process) => process.taskId === taskId && !process.kept);
+}
+
+/** Kept on purpose, or about to be: the settlement that names it may still be on its way. */
+function mayStay({ kept, main, taskId }: LiveProcess, scene: Scene): boolean {
+  return kept || (!main && scene.tasks.get(taskId)?.spec.background === "keep");
 }
 
 function sessionOf(task: Task): string {

@@ -125,6 +125,7 @@ const patience: Rule = {
 
 /** A commit that takes longer than this is late. */
 const LATE_COMMIT_MS = 1_000;
+const LATE_COMMIT_MAX_MS = 120_000;
 
 const stalls: Rule = {
   name: "stalls",
@@ -157,7 +158,9 @@ const stalls: Rule = {
       if (SIGNS.has(event.kind)) life.signMs = late ? Number.NEGATIVE_INFINITY : runMs;
       if (event.kind === "RunQueued") life.activeMs = 0;
       const running = scene.tasks.get(taskId)?.state.kind === "running";
-      if (running && life.ranSinceMs === null) life.ranSinceMs = aliveMs;
+      // Running time counts from the decision, however long its commit took.
+      const lateMs = Math.min(LATE_COMMIT_MAX_MS, Math.max(0, entry.atMs - event.atMs));
+      if (running && life.ranSinceMs === null) life.ranSinceMs = aliveMs - lateMs;
       if (running || life.ranSinceMs === null) return;
       life.activeMs = ranMs;
       life.ranSinceMs = null;

@@ -1,0 +1,126 @@
+/**
+ * What can be known of a delegation before its transaction: are its fields valid, is there such an agent, may it have these
+ * permissions, is the directory allowed.
+ *
+ * Invariant: nothing is written; what is refused here has left no trace.
+ */
+
+import type { NextStep } from "../core/next-step.ts";
+import type { Code, Rejection } from "../core/rejection.ts";
+import { type Access, PERMISSIONS, type Permission, type Role, type Spec } from "../core/task.ts";
+import type { DelegateRequest, KeyedCall } from "../ports/engine.ts";
+import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
+import type { Workspace } from "../ports/workspace.ts";
+import { invalid, rejection, unknownAgent } from "./rejections.ts";
+
+export type Prepared =
+  | { readonly kind: "prepared"; readonly spec: Spec; readonly request: DelegateRequest }
+  | { readonly kind: "refused"; readonly rejection: Rejection };
+
+/** Everything that can be known before the transaction: fields, agent, permissions, directory. */
+export async function prepareDelegation(
+  call: KeyedCall<DelegateRequest>,
+  { settings, workspace }: { readonly settings: EngineSettings; readonly workspace: Workspace },
+): Promise<Prepared> {
+  const read = call.read();
+  if (read.kind === "invalid") return refused(invalid(read.problems));
+  const { request } = read;
+  const agentName = request.agent ?? settings.defaultAgent;
+  const agent = agentName === null ? undefined : settings.agents.get(agentName);
+  if (agentName === null || agent === undefined) return refused(unknownAgent(request.agent, settings));
+  const access = request.access ?? defaultAccess(request.role);
+  const permissions = request.permissions ?? defaultPermission(access, settings.permissionsMax);
+  const limited = tooMuch(permissions, settings.permissionsMax) ?? unsupported(request, agentName);
+  if (limited !== null) return refused(limited);
+  const resolved = await workspace.resolve(request.cwd);
+  if (resolved.kind === "refused") {
+    return refused(workspaceRejection(resolved.code, resolved.reason, request.cwd, workspace.roots));
+  }
+  const spec = specOf(request, agentName, agent, access, permissions, resolved.path, settings);
+  return { kind: "prepared", spec, request };
+}
+
+function refused(what: Rejection): Prepared {
+  return { kind: "refused", rejection: what };
+}
+
+function specOf(
+  request: DelegateRequest,
+  agentName: string,
+  agent: AgentSettings,
+  access: Access,
+  permissions: Permission,
+  cwd: string,
+  settings: EngineSettings,
+): Spec {
+  return {
+    title: request.title ?? titleOf(request.task),
+    role: request.role,
+    agent: agentName,
+    driver: agent.driver,
+    model: request.model ?? agent.model,
+    options: request.options,
+    cwd,
+    access,
+    isolation: request.isolation,
+    permissions,
+    background: request.background,
+    resultSchema: request.resultSchema,
+    labels: request.labels,
+    onLoss: agent.onLoss,
+    requireEvidence: agent.requireEvidence,
+    policy: {
+      maxActiveMs: request.maxActiveMs ?? settings.maxActiveMs,
+      ...settings.retry,
+      stallAfterMs: settings.stallAfterMs,
+      questionDeadlineMs: settings.questionDeadlineMs,
+    },
+  };
+}
+
+const READERS: ReadonlySet<Role> = new Set(["research", "review", "design"]);
+
+function defaultAccess(role: Role): Access {
+  return READERS.has(role) ? "read" : "write";
+}
+
+function defaultPermission(access: Access, max: Permission): Permission {
+  const wanted: Permission = access === "read" ? "plan" : "accept_edits";
+  return PERMISSIONS.indexOf(wanted) > PERMISSIONS.indexOf(max) ? max : wanted;
+}
+
+function titleOf(task: string): string {
+  const line = task.trim().split("\n", 1)[0] ?? "";
+  return line.length <= 60 ? line : `${line.slice(0, 59).replace(/[\ud800-\udbff]$/u, "")}…`;
+}
+
+function tooMuch(asked: Permission, max: Permission): Rejection | null {
+  if (PERMISSIONS.indexOf(asked) <= PERMISSIONS.indexOf(max)) return null;
+  const next: NextStep = { kind: "fix", change: { permissions: max } };
+  return rejection("permission_limit", next, { asked, allowed: max, setting: "permissions.max" });
+}
+
+/** What this version cannot do is refused by name, never silently done otherwise. */
+function unsupported(request: DelegateRequest, agentName: string): Rejection | null {
+  if (request.isolation === "worktree") {
+    return rejection("workspace_failed", { kind: "fix", change: { isolation: "auto" } }, { reason: "no_worktrees" });
+  }
+  if (Object.keys(request.options).length > 0) {
+    return invalid([{ field: "options", expected: `nothing: agent ${agentName} has no options` }]);
+  }
+  if (request.resultSchema !== null) {
+    return invalid([
+      { field: "resultSchema", expected: "nothing: this version does not check results against a schema" },
+    ]);
+  }
+  if (request.model !== null) {
+    return invalid([{ field: "model", expected: `nothing: agent ${agentName} takes no model` }]);
+  }
+  return null;
+}
+
+function workspaceRejection(code: Code, reason: string, asked: string | null, roots: readonly string[]): Rejection {
+  const change: Record<string, string> = { cwd: roots[0] ?? "a directory" };
+  const detail = asked === null ? { reason, roots } : { reason, roots, asked };
+  return rejection(code, { kind: "fix", change }, detail);
+}
