@@ -34,16 +34,16 @@ const FULL: Plan = {
 
 const QUICK: Plan = {
   rounds: 5,
-  readsToWarmUp: 1_200,
-  delegationsToWarmUp: 120,
+  readsToWarmUp: 1_000,
+  delegationsToWarmUp: 100,
   readsPerRound: 200,
   delegationsPerRound: 40,
-  held: 400,
-  wakes: 50,
+  held: 300,
+  wakes: 30,
   wakesOfAll: 1,
-  finished: 10_000,
-  starts: 2,
-  childRuns: 40,
+  finished: 5_000,
+  starts: 1,
+  childRuns: 20,
 };
 
 const PARTS: Readonly<Record<string, (scene: Scene) => Promise<readonly Figure[]>>> = {

@@ -27,5 +27,7 @@ describe("the demo", () => {
 });
 
 function folders(): readonly string[] {
-  return readdirSync(tmpdir()).filter((name) => name.startsWith("delegate-demo-")).toSorted();
+  return readdirSync(tmpdir())
+    .filter((name) => name.startsWith("delegate-demo-"))
+    .toSorted();
 }

@@ -52,7 +52,9 @@ describe("a store whose process is killed", () => {
     return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() };
   };
 
-  it("loses nothing that was acknowledged and leaves nothing torn (P3, P4, P14, R1)", { timeout: 120_000 }, async () => {
+  it("loses nothing that was acknowledged and leaves nothing torn (P3, P4, P14, R1)", {
+    timeout: 120_000,
+  }, async () => {
     const accepted: number[] = [];
     const settled: number[] = [];
     for (let round = 0; round < KILLS; round++) {

@@ -85,7 +85,7 @@ const endedMeansStopped: Rule = {
     }
     for (const process of childrenOf(scene, taskId)) {
       // What survivors started after the last look at them cannot have been named.
-      if (stop.proof === "abandoned" && scene.runMs - process.sinceMs < LOOK_MS) continue;
+      if (stop.proof === "abandoned" && scene.undisturbedMs - process.sinceMs < LOOK_MS) continue;
       if (!named.has(process.pid)) tell(`${taskId}: ${event.kind} while process ${process.pid} lives`);
     }
   },

@@ -102,7 +102,7 @@ const patience: Rule = {
       const one = series.get(taskId) ?? { sinceMs: null, attemptSinceMs: 0, open: null, asleepMs: 0, lostMs: 0 };
       series.set(taskId, one);
       const runMs = scene.runMs + one.lostMs;
-      if (event.kind === "SleepForgiven") one.asleepMs = 0;
+      if (event.kind === "SleepForgiven") one.asleepMs = Math.max(0, one.asleepMs - event.gapMs);
       if (one.open !== null && event.kind !== "RetryScheduled") tell(one.open);
       one.open = null;
       if (event.kind === "RunQueued") one.sinceMs = null;

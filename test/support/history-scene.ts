@@ -13,6 +13,7 @@ import type { Task } from "../../src/core/task.ts";
 import type { Entry, EntryOf, HistoryHeader } from "./history.ts";
 
 export type LiveProcess = EntryOf<"process"> & {
+  /** In undisturbed time. */
   readonly sinceMs: number;
   /** False once the guard that had started it died, or its end was given up: nobody is bound to end it in time. */
   readonly guarded: boolean;
@@ -152,7 +153,7 @@ export function createScene(header: HistoryHeader, tells: Scene["tells"]): Scene
         // What a child starts that has outlived its guard, no guard knows of.
         const wild = [...processes.values()].some(({ mark, guarded }) => mark === entry.mark && !guarded);
         const guarded = !entry.stubborn && !wild && !troubles.has("guard");
-        processes.set(entry.pid, { ...entry, guarded, kept: false, sinceMs: scene.runMs });
+        processes.set(entry.pid, { ...entry, guarded, kept: false, sinceMs: scene.undisturbedMs });
       }
       if (entry.kind === "call") {
         const doubtful = troubles.has("doubtful_storage");
