@@ -55,7 +55,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
     return { kind: "reported", taskId, atMs, runMs, epoch: event.epoch, end: "success" };
   }),
   "own-word": (history) => {
-    const [first] = history.entries.filter((entry) => entry.kind === "reported" && entry.end !== "lost");
+    const first = history.entries.find((entry) => entry.kind === "reported" && entry.end !== "lost");
     return without((entry) => entry === first)(history);
   },
   rest: changed("rest", (entry) => ({ ...entry, timers: 1 })),
