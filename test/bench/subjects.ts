@@ -8,7 +8,13 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { type ServerProcess, type ServerStart, startPlainServer, startServer } from "./server-process.ts";
+import {
+  type ServerProcess,
+  type ServerStart,
+  type StartedServer,
+  startPlainServer,
+  startServer,
+} from "./server-process.ts";
 
 export type Subject = ServerProcess & {
   readonly mcpUrl: URL;
@@ -46,10 +52,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Subject> {
   return subjectOf(await startServer(daemonStart(options), options.profileTo));
 }
 
-/** Starts a daemon as users do and ends it again; the time from the spawn to its ready line. */
-export async function timeStart(options: DaemonOptions): Promise<number> {
+/** Starts a daemon as users do and ends it again. */
+export async function timeStart(options: DaemonOptions): Promise<Pick<StartedServer, "readyAfterMs" | "cpuToReadyMs">> {
   await using daemon = await startPlainServer(daemonStart(options));
-  return daemon.readyAfterMs;
+  return daemon;
 }
 
 function daemonStart({ folder, concurrentChildren }: DaemonOptions): ServerStart {
