@@ -9,6 +9,7 @@
 import { CALL_RULES } from "./history-rules-calls.ts";
 import { PROCESS_RULES } from "./history-rules-processes.ts";
 import { TASK_RULES } from "./history-rules-tasks.ts";
+import { WAIT_RULES } from "./history-rules-waits.ts";
 import type { Entry, History } from "./history.ts";
 import { createScene, type Scene } from "./history-scene.ts";
 
@@ -35,7 +36,7 @@ export type Rule = {
 /** More than this tells nothing new. */
 const VIOLATIONS_MAX = 100;
 
-export const RULES: readonly Rule[] = [...TASK_RULES, ...CALL_RULES, ...PROCESS_RULES];
+export const RULES: readonly Rule[] = [...TASK_RULES, ...CALL_RULES, ...WAIT_RULES, ...PROCESS_RULES];
 
 /** `rules`: which ones to judge by; all of them unless told otherwise. */
 export function checkHistory(history: History, rules: readonly Rule[] = RULES): readonly Violation[] {

@@ -8,7 +8,7 @@
 
 import type { TaskEvent } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
-import type { TaskId } from "../../src/core/ids.ts";
+import { parseId, type TaskId } from "../../src/core/ids.ts";
 import type { Task } from "../../src/core/task.ts";
 import type { Entry, EntryOf, HistoryHeader } from "./history.ts";
 
@@ -180,4 +180,14 @@ function fold(task: Task | null, event: TaskEvent): Task | string {
   } catch (error) {
     return String(error);
   }
+}
+
+/** The tasks that a call names by any of their ids, as far as they exist. */
+export function taskIdsOf(call: EntryOf<"call">, scene: Scene): readonly TaskId[] {
+  return (call.about ?? []).flatMap((text) => {
+    const parsed = parseId(text);
+    if (parsed.kind === "task") return [parsed.taskId];
+    const named = [...scene.tasks.values()].find((task) => task.handle.childThreadId === text);
+    return named === undefined ? [] : [named.handle.taskId];
+  });
 }
