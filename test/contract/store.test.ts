@@ -203,13 +203,13 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
     });
 
     it("leaves no trace of a work that throws and does not touch the others of its turn (P4)", async () => {
-      const broken = sampleAccepted(2, { cwd: "/work/broken" });
+      const broken = sampleAccepted(2, { cwd: "/repo/broken" });
       const works = await Promise.allSettled([
         store.write((tx) => tx.append(sampleAccepted(1))),
         store.write(async (tx) => {
           await tx.append(broken);
           await tx.putReceipt(sampleReceipt(broken.task));
-          await tx.putClaim({ taskId: broken.task.handle.taskId, caller: "alice", path: "/work/broken", sinceMs: 1 });
+          await tx.putClaim({ taskId: broken.task.handle.taskId, caller: "alice", path: "/repo/broken", sinceMs: 1 });
           throw new Error("changed its mind");
         }),
         store.write((tx) => tx.append(sampleAccepted(3))),
@@ -221,7 +221,7 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
       expect(await store.receipt(sampleReceipt(broken.task))).toBeNull();
       expect(await store.text(sampleTaskId(2), "prompt.r1")).toBeNull();
       expect(await store.events(sampleTaskId(2), 0, 10)).toEqual([]);
-      expect(await store.write((tx) => tx.claimHolder("/work/broken", "alice"))).toBeNull();
+      expect(await store.write((tx) => tx.claimHolder("/repo/broken", "alice"))).toBeNull();
       expect(store.healthy()).toBe(true);
     });
 
@@ -236,7 +236,7 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
     });
 
     it("shows a work what it and the works before it have written", async () => {
-      const first = sampleAccepted(1, { cwd: "/work/seen" });
+      const first = sampleAccepted(1, { cwd: "/repo/seen" });
       await Promise.all([
         store.write(async (tx) => {
           await tx.append(first);
@@ -404,17 +404,17 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
 
   describe("claims", () => {
     it.each([
-      ["/work/a", "/work/a", true],
-      ["/work/a", "/work/a/deep/below", true],
-      ["/work/a", "/work", true],
-      ["/work/a", "/", true],
-      ["/", "/work/a", true],
-      ["/work/a", "/work/ab", false],
-      ["/work/ab", "/work/a", false],
-      ["/work/a", "/work/a.b", false],
-      ["/work/a", "/work/a!", false],
-      ["/work/a/b", "/work/a/c", false],
-      ["/work/a", "/other", false],
+      ["/repo/a", "/repo/a", true],
+      ["/repo/a", "/repo/a/deep/below", true],
+      ["/repo/a", "/repo", true],
+      ["/repo/a", "/", true],
+      ["/", "/repo/a", true],
+      ["/repo/a", "/repo/ab", false],
+      ["/repo/ab", "/repo/a", false],
+      ["/repo/a", "/repo/a.b", false],
+      ["/repo/a", "/repo/a!", false],
+      ["/repo/a/b", "/repo/a/c", false],
+      ["/repo/a", "/other", false],
     ])("a claim on %s and a wish for %s collide: %s (P10)", async (held, wanted, collide) => {
       await claim(1, "alice", held);
 
@@ -423,35 +423,35 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
     });
 
     it("names its own holder with the handle and hides another caller's (P10, P16)", async () => {
-      const task = await claim(1, "alice", "/work/a");
+      const task = await claim(1, "alice", "/repo/a");
 
-      expect(await store.write((tx) => tx.claimHolder("/work/a/b", "alice"))).toEqual({
+      expect(await store.write((tx) => tx.claimHolder("/repo/a/b", "alice"))).toEqual({
         mine: true,
         handle: task.handle,
         sinceMs: 1_001,
       });
-      expect(await store.write((tx) => tx.claimHolder("/work/a/b", "bob"))).toEqual({ mine: false, sinceMs: 1_001 });
+      expect(await store.write((tx) => tx.claimHolder("/repo/a/b", "bob"))).toEqual({ mine: false, sinceMs: 1_001 });
     });
 
     it("names the oldest of several holders (P10)", async () => {
-      await claim(3, "alice", "/work");
-      await claim(2, "bob", "/work/a");
-      await claim(1, "alice", "/work/a/b");
+      await claim(3, "alice", "/repo");
+      await claim(2, "bob", "/repo/a");
+      await claim(1, "alice", "/repo/a/b");
 
-      expect(await store.write((tx) => tx.claimHolder("/work/a", "alice"))).toMatchObject({
+      expect(await store.write((tx) => tx.claimHolder("/repo/a", "alice"))).toMatchObject({
         mine: true,
         sinceMs: 1_001,
       });
-      expect(await store.write((tx) => tx.claimHolder("/work/a/c", "alice"))).toEqual({ mine: false, sinceMs: 1_002 });
+      expect(await store.write((tx) => tx.claimHolder("/repo/a/c", "alice"))).toEqual({ mine: false, sinceMs: 1_002 });
     });
 
     it("frees the path when a claim is dropped (P10)", async () => {
-      await claim(1, "alice", "/work/a");
+      await claim(1, "alice", "/repo/a");
       expect(await store.write((tx) => tx.hasClaim(sampleTaskId(1)))).toBe(true);
 
       await store.write((tx) => tx.dropClaim(sampleTaskId(1)));
       expect(await store.write((tx) => tx.hasClaim(sampleTaskId(1)))).toBe(false);
-      expect(await store.write((tx) => tx.claimHolder("/work/a", "alice"))).toBeNull();
+      expect(await store.write((tx) => tx.claimHolder("/repo/a", "alice"))).toBeNull();
     });
 
     it("gives a path that two works of one turn want to the first (P10, D1)", async () => {
@@ -459,9 +459,9 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
         store.write(async (tx) => {
           const change = sampleAccepted(n);
           await tx.append(change);
-          const holder = await tx.claimHolder("/work/a", "alice");
+          const holder = await tx.claimHolder("/repo/a", "alice");
           if (holder !== null) return holder;
-          await tx.putClaim({ taskId: change.task.handle.taskId, caller: "alice", path: "/work/a", sinceMs: n });
+          await tx.putClaim({ taskId: change.task.handle.taskId, caller: "alice", path: "/repo/a", sinceMs: n });
           return null;
         });
       const [first, second] = await Promise.all([wish(1), wish(2)]);
@@ -639,13 +639,13 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
 
   describe("retention", () => {
     it("purges a task but keeps its receipts, so that a late repeat is no new child (P3, D5)", async () => {
-      const accepted = sampleAccepted(1, { cwd: "/work/old" });
+      const accepted = sampleAccepted(1, { cwd: "/repo/old" });
       const started = sampleStarted(accepted.task);
       const settled = sampleSettled(started.task);
       await store.write(async (tx) => {
         await tx.append(accepted);
         await tx.putReceipt(sampleReceipt(accepted.task));
-        await tx.putClaim({ taskId: sampleTaskId(1), caller: "alice", path: "/work/old", sinceMs: 1 });
+        await tx.putClaim({ taskId: sampleTaskId(1), caller: "alice", path: "/repo/old", sinceMs: 1 });
       });
       await put(started, settled);
       await putSettled(2);
@@ -656,7 +656,7 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
       expect(await store.events(sampleTaskId(1), 0, 10)).toEqual([]);
       expect(await store.text(sampleTaskId(1), "prompt.r1")).toBeNull();
       expect(await listed({})).toEqual([sampleTaskId(2)]);
-      expect(await store.write((tx) => tx.claimHolder("/work/old", "alice"))).toBeNull();
+      expect(await store.write((tx) => tx.claimHolder("/repo/old", "alice"))).toBeNull();
       expect((await store.pending(PENDING)).count).toBe(1);
       expect(await store.receipt(sampleReceipt(accepted.task))).toEqual(sampleReceipt(accepted.task));
       await store.write((tx) => tx.purge(sampleTaskId(1)));

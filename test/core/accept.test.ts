@@ -92,13 +92,13 @@ describe("a directory that somebody else writes in", () => {
     expect(refused).toMatchObject({
       code: "workspace_busy",
       next: { kind: "fix", change: { onBusy: "queue" } },
-      detail: { cwd: "/work/shop", mine: "yes", holder: aHandle(2).taskId },
+      detail: { cwd: "/repo/shop", mine: "yes", holder: aHandle(2).taskId },
     });
   });
 
   it("says of another caller's holder only since when it has been there (P16, F26)", () => {
     const refused = refusal({ claimHolder: { mine: false, sinceMs: T0 } });
-    expect(refused.detail).toEqual({ cwd: "/work/shop", sinceMs: T0, mine: "no" });
+    expect(refused.detail).toEqual({ cwd: "/repo/shop", sinceMs: T0, mine: "no" });
   });
 
   it("is waited for by a task that asked to be queued (P10, F32)", () => {

@@ -65,7 +65,7 @@ export function aSpec({ policy, ...change }: SpecChange = {}): Spec {
     driver: "claude",
     model: null,
     options: {},
-    cwd: "/work/shop",
+    cwd: "/repo/shop",
     access: "write",
     isolation: "auto",
     permissions: "accept_edits",

@@ -57,7 +57,7 @@ export function sampleAccepted(n: number, options: SampleOptions = {}): TaskChan
     {
       kind: "TaskAccepted",
       handle: { taskId, childThreadId: sampleThreadId(n), nodeId: nodeIdOf(taskId) },
-      spec: sampleSpec(n, options.cwd ?? `/work/repo-${n}`),
+      spec: sampleSpec(n, options.cwd ?? `/repo/repo-${n}`),
       origin: {
         caller,
         conversation: options.conversation ?? null,
