@@ -3,6 +3,7 @@
  */
 
 import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createGuardClient } from "../../src/guard/guard-client.ts";
 import { createGuardClock } from "../../src/guard/guard-clock.ts";
@@ -119,7 +120,7 @@ describe("a child under the guard", () => {
   it.each([
     ["ENOENT", { command: ["/nowhere/agent"] as const }],
     ["EACCES", { command: ["/etc/passwd"] as const }],
-    ["WORKSPACE", { command: ["/bin/true"] as const, cwd: "/nowhere" }],
+    ["WORKSPACE", { command: ["/bin/true"] as const, cwd: join(tmpdir(), `no-such-folder-${process.pid}`) }],
     ["ERR_INVALID_ARG_VALUE", { command: ["/bin/true", "a\0b"] as const }],
   ])("that cannot be started says %s within a second, and nothing runs (G5)", async (code, spec) => {
     const startedMs = performance.now();
