@@ -9,12 +9,14 @@ import { createSummaryReporter } from "./test/support/summary-reporter.ts";
 
 const SLOW = ["fault", "clients", "e2e", "browser", "tooling"].map((folder) => `test/${folder}/**/*.test.ts`);
 
-/** Whole surfaces over real sockets: too long for every check, and each file alone takes no more than seconds. */
+/** Whole surfaces over real sockets and disks: too long for every check, and each file alone takes no more than seconds. */
 const SURFACE = [
   "test/cli/**/*.test.ts",
+  "test/config/{load-config,tokens}.test.ts",
   "test/contract/driver-command.test.ts",
   "test/protocol/tools-{child-text,clients,inputs,programs,rest}.test.ts",
   "test/protocol/wire-{held,http,resume,sessions}.test.ts",
+  "test/store/{group-commit,sqlite}.test.ts",
 ];
 
 export default defineConfig({
