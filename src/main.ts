@@ -22,6 +22,7 @@ import { knownSecrets } from "./config/known-secrets.ts";
 import type { DataDirRefusal } from "./config/private-files.ts";
 import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
+import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
 import { withScratch } from "./drivers/with-scratch.ts";
@@ -44,7 +45,7 @@ import { createPinoLog } from "./telemetry/pino-log.ts";
 import { createLocalWorkspace } from "./workspace/local-workspace.ts";
 
 export async function startDaemon(options: StartDaemonInput): Promise<StartDaemonResult> {
-  await using opened = new AsyncDisposableStack();
+  await using opened = createClosingStack();
   const { loaded } = options;
   const { config } = loaded;
   const log = createPinoLog({ level: config.log.level, stream: options.stderr, terminal: options.stderr.isTTY });
@@ -126,7 +127,7 @@ async function stopAll(
     readonly engine: RunningEngine;
     readonly mcp: McpSurface;
     readonly app: FastifyInstance;
-    readonly rest: AsyncDisposableStack;
+    readonly rest: ClosingStack;
     readonly dataDir: string;
   },
   mode: StopMode,
@@ -135,7 +136,7 @@ async function stopAll(
   await daemon.mcp.shutDown();
   await drained;
   await daemon.app.close();
-  await daemon.rest.disposeAsync();
+  await daemon.rest[Symbol.asyncDispose]();
   removeDaemonFile(daemon.dataDir, thisProcess.pid);
 }
 

@@ -12,6 +12,7 @@ import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
+import { type ClosingStack, createClosingStack } from "../core/closing-stack.ts";
 import type { Io } from "./io.ts";
 import { askChildren, type DemoChild, makeRepository } from "./demo-child.ts";
 import { startDemoDaemon } from "./demo-daemon.ts";
@@ -28,7 +29,7 @@ export async function demo(io: Io): Promise<number> {
   const folder = realpathSync(mkdtempSync(path.join(tmpdir(), "delegate-demo-")));
   const claims = { failed: 0 };
   try {
-    await using stack = new AsyncDisposableStack();
+    await using stack = createClosingStack();
     await play(folder, stack, teller(io, claims), io);
   } finally {
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
@@ -36,7 +37,7 @@ export async function demo(io: Io): Promise<number> {
   return claims.failed === 0 ? 0 : 1;
 }
 
-async function play(folder: string, stack: AsyncDisposableStack, tell: Teller, io: Io): Promise<void> {
+async function play(folder: string, stack: ClosingStack, tell: Teller, io: Io): Promise<void> {
   const child = await makeRepository(folder);
 
   tell.step("Start the daemon");
