@@ -135,7 +135,7 @@ function bannerRows(ready: Ready, config: Config): readonly (readonly [string, s
     ["agents", agents.length === 0 ? 'none yet: add one under "agents" in the configuration file' : agents.join(", ")],
     ["roots", config.workspaces.roots.join(", ")],
     ["limits", `${concurrentChildren} ${concurrentChildren === 1 ? "child" : "children"} at a time, ${levels}`],
-    ["stop", "Ctrl-C stops children too (they resume at the next start); SIGTERM hands them over"],
+    ["stop", "Ctrl-C or SIGTERM; children are stopped too, the next start sees to their tasks"],
     ["try", 'delegate-mcp delegate "Say hello" --wait'],
   ];
 }

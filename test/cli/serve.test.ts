@@ -69,7 +69,7 @@ describe("ready", () => {
   agents  mine (command)
   roots   /srv
   limits  4 children at a time, 1 level
-  stop    Ctrl-C stops children too (they resume at the next start); SIGTERM hands them over
+  stop    Ctrl-C or SIGTERM; children are stopped too, the next start sees to their tasks
   try     delegate-mcp delegate "Say hello" --wait
 `,
     );
