@@ -7,11 +7,22 @@
 import type { Actor } from "./caller.ts";
 import type { Fault } from "./failure.ts";
 import type { Handle, QuestionId } from "./ids.ts";
-import type { Origin, ProcessIdentity, Spec, StopRecord, Survivor, TextRef, Usage } from "./task.ts";
+import type {
+  AgentChoice,
+  Choice,
+  Origin,
+  ProcessIdentity,
+  Spec,
+  StopRecord,
+  Survivor,
+  TextRef,
+  Usage,
+} from "./task.ts";
 
 export type Command =
   | DelegateTask
-  | { readonly kind: "StartAttempt"; readonly daemonId: string }
+  /** `head`: the commit that its directory stands at, where it is the first attempt of the task and there is one. */
+  | { readonly kind: "StartAttempt"; readonly daemonId: string; readonly head: string | null }
   | {
       readonly kind: "BindChild";
       readonly epoch: number;
@@ -26,7 +37,7 @@ export type Command =
       readonly toolRunningSinceMs: number | null;
     }
   | { readonly kind: "AskInput"; readonly epoch: number; readonly ask: InputAsked }
-  | { readonly kind: "AnswerInput"; readonly questionId: QuestionId; readonly choice: string; readonly by: Actor }
+  | { readonly kind: "AnswerInput"; readonly questionId: QuestionId; readonly choice: Choice; readonly by: Actor }
   | { readonly kind: "ExpireInput"; readonly questionId: QuestionId }
   | FinishAttempt
   /**
@@ -72,6 +83,8 @@ export type Circumstances = {
   /** Accepted delegations of this caller within the last minute, and the limit. */
   readonly delegationsLastMinute: number;
   readonly delegationsPerMinuteMax: number;
+  /** True if a child delegates whose attempt is over: it must not start anything any more. */
+  readonly delegatorGone: boolean;
   /** Who holds a claim that overlaps the wanted one; null if free or not wanted. */
   readonly claimHolder: ClaimHolder | null;
   readonly onBusy: "refuse" | "queue";
@@ -107,7 +120,6 @@ export type ContinueTask = {
   readonly message: TextRef;
   readonly afterSettlement: number | null;
   readonly by: Actor;
-  readonly agent: string | null;
-  readonly driver: string | null;
-  readonly model: string | null;
+  /** Null: whoever works now goes on. */
+  readonly choice: AgentChoice | null;
 };

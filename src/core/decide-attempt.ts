@@ -27,7 +27,8 @@ export function decideStart(task: Task, command: Of<"StartAttempt">, nowMs: numb
   }
   const epoch = task.epoch + 1;
   const attemptId = attemptIdOf(task.handle.taskId, epoch);
-  return accept({ kind: "AttemptStarted", attemptId, epoch, mark: markOf(command.daemonId, attemptId) });
+  const { daemonId, head } = command;
+  return accept({ kind: "AttemptStarted", attemptId, epoch, mark: markOf(daemonId, attemptId), head });
 }
 
 export function decideBind(task: Task, command: Of<"BindChild">): Decision {
@@ -212,12 +213,11 @@ function afterProof(task: Task, epoch: number, stop: StopRecord, nowMs: number):
   // A message that waited for this run is sent now; after a failure it waits until somebody continues the task.
   const head = task.messages[0];
   if (head === undefined || verdict.status !== "completed") return [stopped, settled];
-  const { agent, driver, model } = task.spec;
   const ordinal = task.run.ordinal + 1;
   return [
     stopped,
     settled,
-    { kind: "TaskReopened", by: head.by, agent, driver, model },
+    { kind: "TaskReopened", by: head.by, choice: head.choice ?? {} },
     { kind: "RunQueued", ordinal, message: head.message, by: head.by, reason: "continued" },
   ];
 }

@@ -32,6 +32,7 @@ export function decideDelegate(task: Task | null, command: DelegateTask): Decisi
 /** Limits in the order in which they matter to the caller: what it must do itself first, what passes last. */
 function limitReached({ circumstances, origin }: DelegateTask): Rejection | null {
   const now = circumstances;
+  if (now.delegatorGone) return reject("not_allowed", { kind: "do_it_yourself" }, { reason: "delegator_gone" });
   if (origin.depth > now.depthMax) {
     return reject("depth_limit", { kind: "do_it_yourself" }, { limit: now.depthMax });
   }
@@ -62,24 +63,18 @@ export function decideContinue(task: Task, command: ContinueTask, nowMs: number)
   if (task.state.kind !== "settled" && task.messages.length >= LIMITS.queuedMessagesMax) {
     return reject("capacity_full", waitFor(task), { limit: LIMITS.queuedMessagesMax });
   }
-  const { message, by } = command;
-  const queued: TaskEventBody = { kind: "MessageQueued", message, by };
+  const { message, by, choice } = command;
+  const queued: TaskEventBody = { kind: "MessageQueued", message, by, choice };
   if (task.state.kind !== "settled") return accept(queued);
   // Going on with a result is the caller's word that it has been read; a person's word is not the caller's.
   const unread = by.kind !== "person" && task.acknowledgedThrough < task.settlements;
   const acked: readonly TaskEventBody[] = unread ? [{ kind: "DeliveryAcked", settlement: task.settlements, by }] : [];
   // Messages that waited through a failure go first; each is a run of its own.
-  const head = task.messages[0] ?? { message, by, atMs: nowMs };
+  const head = task.messages[0] ?? { message, by, atMs: nowMs, choice };
   return accept(
     ...acked,
     queued,
-    {
-      kind: "TaskReopened",
-      by,
-      agent: command.agent ?? task.spec.agent,
-      driver: command.driver ?? task.spec.driver,
-      model: command.model ?? task.spec.model,
-    },
+    { kind: "TaskReopened", by, choice: head.choice ?? {} },
     { kind: "RunQueued", ordinal: task.run.ordinal + 1, message: head.message, by: head.by, reason: "continued" },
   );
 }
@@ -96,7 +91,17 @@ export function decideAnswer(task: Task, command: Of<"AnswerInput">): Decision {
     return reject("not_pending", waitFor(task), { questionId: command.questionId });
   }
   const { questionId, choice, by } = command;
+  const { optionIds } = state.question;
+  if (choice.kind === "option" && !optionIds.includes(choice.optionId)) return noSuchOption(optionIds);
+  // A permission is one of the offered options, never free text that a child could read as it likes.
+  if (choice.kind === "text" && state.question.kind === "permission") return noSuchOption(optionIds);
   return accept({ kind: "InputAnswered", questionId, choice, by });
+}
+
+/** The options are the child's words, so they are not repeated here; the answer shows them in its question. */
+function noSuchOption(optionIds: readonly string[]): Rejection {
+  const expected = optionIds.length === 0 ? "nothing: answer with text" : "one of question.optionIds";
+  return reject("invalid_arguments", { kind: "fix", change: { optionId: expected } }, { fields: ["optionId"] });
 }
 
 export function decideExpireInput(task: Task, command: Of<"ExpireInput">, nowMs: number): Decision {

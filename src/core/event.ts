@@ -9,6 +9,8 @@ import type { Actor } from "./caller.ts";
 import type { Fault } from "./failure.ts";
 import type { AttemptId, Handle, Mark, QuestionId } from "./ids.ts";
 import type {
+  AgentChoice,
+  Choice,
   Origin,
   Problem,
   ProcessIdentity,
@@ -40,7 +42,13 @@ export type TaskEventBody =
       readonly by: Actor;
       readonly reason: "new" | "continued";
     }
-  | { readonly kind: "AttemptStarted"; readonly attemptId: AttemptId; readonly epoch: number; readonly mark: Mark }
+  | {
+      readonly kind: "AttemptStarted";
+      readonly attemptId: AttemptId;
+      readonly epoch: number;
+      readonly mark: Mark;
+      readonly head: string | null;
+    }
   | {
       readonly kind: "ChildBound";
       readonly epoch: number;
@@ -54,7 +62,7 @@ export type TaskEventBody =
       readonly toolRunningSinceMs: number | null;
     }
   | { readonly kind: "InputRequested"; readonly epoch: number; readonly question: Question }
-  | { readonly kind: "InputAnswered"; readonly questionId: QuestionId; readonly choice: string; readonly by: Actor }
+  | { readonly kind: "InputAnswered"; readonly questionId: QuestionId; readonly choice: Choice; readonly by: Actor }
   | { readonly kind: "InputExpired"; readonly questionId: QuestionId; readonly verdict: Verdict }
   | { readonly kind: "AttemptSucceeded"; readonly epoch: number; readonly verdict: Verdict }
   /** `verdict`: what the task settles as unless a RetryScheduled follows. */
@@ -77,14 +85,14 @@ export type TaskEventBody =
   | { readonly kind: "StallBegan"; readonly epoch: number }
   | { readonly kind: "StallEnded"; readonly epoch: number }
   | { readonly kind: "SleepForgiven"; readonly gapMs: number }
-  | { readonly kind: "MessageQueued"; readonly message: TextRef; readonly by: Actor }
   | {
-      readonly kind: "TaskReopened";
+      readonly kind: "MessageQueued";
+      readonly message: TextRef;
       readonly by: Actor;
-      readonly agent: string;
-      readonly driver: string;
-      readonly model: string | null;
+      readonly choice: AgentChoice | null;
     }
+  /** `choice`: what changes of who works. */
+  | { readonly kind: "TaskReopened"; readonly by: Actor; readonly choice: Partial<AgentChoice> }
   | { readonly kind: "CancelRequested"; readonly reason: string | null; readonly by: Actor; readonly verdict: Verdict }
   /** What a child still said after its task was being cancelled. */
   | { readonly kind: "LateResultKept"; readonly epoch: number; readonly result: TextRef }

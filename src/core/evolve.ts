@@ -42,7 +42,9 @@ function accepted(event: TaskEvent & { readonly kind: "TaskAccepted" }): Task {
     activeMs: 0,
     steps: 0,
     nativeSessionId: null,
+    startHead: null,
     questions: 0,
+    lastAnswer: null,
     settlements: 0,
     acknowledgedThrough: 0,
     lastSettlement: null,
@@ -65,7 +67,7 @@ function applied(task: Task, event: Exclude<TaskEvent, { readonly kind: "TaskAcc
     case "InputRequested":
       return inputRequested(task, event);
     case "InputAnswered":
-      return { ...resumed(task, atMs), news: task.news + 1 };
+      return inputAnswered(task, event);
     case "InputExpired":
       return ended(task, event.verdict, atMs);
     case "AttemptSucceeded":
@@ -85,7 +87,7 @@ function applied(task: Task, event: Exclude<TaskEvent, { readonly kind: "TaskAcc
     case "SleepForgiven":
       return sleepForgiven(task, event.gapMs, atMs);
     case "MessageQueued":
-      return { ...task, messages: [...task.messages, { message: event.message, by: event.by, atMs }] };
+      return messageQueued(task, event);
     case "TaskReopened":
       return taskReopened(task, event);
     case "CancelRequested":
@@ -145,7 +147,7 @@ function attemptStarted(task: Task, event: EventOf<"AttemptStarted">): Task {
     toolRunningSinceMs: null,
     stalledSinceMs: null,
   };
-  return { ...task, epoch: event.epoch, state: { kind: "running", attempt } };
+  return { ...task, epoch: event.epoch, startHead: task.startHead ?? event.head, state: { kind: "running", attempt } };
 }
 
 /** A later report adds what it knows; it never takes the process away that a stop has to find. */
@@ -180,12 +182,14 @@ function inputRequested(task: Task, event: EventOf<"InputRequested">): Task {
   };
 }
 
-function resumed(task: Task, atMs: number): Task {
+function inputAnswered(task: Task, { questionId, choice, by, atMs }: EventOf<"InputAnswered">): Task {
   const { state } = task;
   assert(state.kind === "awaiting_answer", "an answer needs a question");
   return {
     ...task,
     state: { kind: "running", attempt: { ...state.attempt, activeSinceMs: atMs, lastProgressAtMs: atMs } },
+    lastAnswer: { questionId, choice, by },
+    news: task.news + 1,
   };
 }
 
@@ -282,14 +286,15 @@ function sleepForgiven(task: Task, gapMs: number, atMs: number): Task {
   }
 }
 
+function messageQueued(task: Task, { message, by, choice, atMs }: EventOf<"MessageQueued">): Task {
+  return { ...task, messages: [...task.messages, { message, by, atMs, choice }] };
+}
+
 /** Another agent cannot go on in the conversation of the first. */
-function taskReopened(task: Task, { agent, driver, model }: EventOf<"TaskReopened">): Task {
-  const same = agent === task.spec.agent && driver === task.spec.driver;
-  return {
-    ...task,
-    spec: { ...task.spec, agent, driver, model },
-    nativeSessionId: same ? task.nativeSessionId : null,
-  };
+function taskReopened(task: Task, { choice }: EventOf<"TaskReopened">): Task {
+  const spec = { ...task.spec, ...choice };
+  const same = spec.agent === task.spec.agent && spec.driver === task.spec.driver;
+  return { ...task, spec, nativeSessionId: same ? task.nativeSessionId : null };
 }
 
 function lateResultKept(task: Task, result: EventOf<"LateResultKept">["result"]): Task {

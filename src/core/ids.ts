@@ -34,6 +34,7 @@ export type Handle = {
 const ULID = "[0-9A-HJKMNP-TV-Z]{26}";
 const TASK_ID = new RegExp(`^dt_${ULID}$`);
 const THREAD_ID = new RegExp(`^th_${ULID}$`);
+const ATTEMPT_ID = new RegExp(`^(dt_${ULID})\\.a([1-9][0-9]{0,8})$`);
 const NODE_PREFIX = "node:delegated-task:";
 
 export function taskIdFrom(ulid: string): TaskId {
@@ -58,6 +59,22 @@ export function attemptIdOf(taskId: TaskId, epoch: number): AttemptId {
 
 export function markOf(daemonId: string, attemptId: AttemptId): Mark {
   return `${daemonId}.${attemptId}` as Mark;
+}
+
+/** An attempt as its id names it. */
+export type ParsedAttempt = { readonly attemptId: AttemptId; readonly taskId: TaskId; readonly epoch: number };
+
+/** Null for what is no attempt id. */
+export function parseAttemptId(text: string): ParsedAttempt | null {
+  const [, taskId = "", epoch = ""] = ATTEMPT_ID.exec(text) ?? [];
+  return epoch === "" ? null : { attemptId: text as AttemptId, taskId: taskId as TaskId, epoch: Number(epoch) };
+}
+
+/** What a mark says; null for what is no mark. */
+export function parseMark(text: string): (ParsedAttempt & { readonly daemonId: string }) | null {
+  const at = text.indexOf(".dt_");
+  const attempt = at < 1 ? null : parseAttemptId(text.slice(at + 1));
+  return attempt === null ? null : { ...attempt, daemonId: text.slice(0, at) };
 }
 
 export function questionIdOf(ordinal: number): QuestionId {

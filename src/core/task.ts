@@ -60,6 +60,9 @@ export type Spec = {
   readonly policy: Policy;
 };
 
+/** Who works; a continuation may change it. */
+export type AgentChoice = Pick<Spec, "agent" | "driver" | "model" | "options" | "onLoss" | "requireEvidence">;
+
 /** The limits that were in force at acceptance, so that a decision never depends on today's configuration. */
 export type Policy = {
   readonly maxActiveMs: number;
@@ -79,6 +82,8 @@ export type Origin = {
   readonly clientRequestId: string;
   readonly parentTaskId: TaskId | null;
   readonly rootTaskId: TaskId;
+  /** The tasks above this one, root first, its parent last. */
+  readonly ancestors: readonly TaskId[];
   /** Levels below the root caller; 1 = delegated by the root caller. */
   readonly depth: number;
 };
@@ -181,9 +186,23 @@ export type Run = {
   readonly by: Actor;
 };
 
-export type QueuedMessage = { readonly message: TextRef; readonly by: Actor; readonly atMs: number };
+/** `choice`: who shall work from this message on; null: whoever does. */
+export type QueuedMessage = {
+  readonly message: TextRef;
+  readonly by: Actor;
+  readonly atMs: number;
+  readonly choice: AgentChoice | null;
+};
 
-export type QueuedReason = "new" | "continued" | "healing" | "paused" | "recovering" | "answered";
+export type QueuedReason = "new" | "continued" | "healing" | "paused" | "recovering";
+
+/** What somebody chose or wrote in answer to a question. */
+export type Choice =
+  | { readonly kind: "option"; readonly optionId: string }
+  | { readonly kind: "text"; readonly text: TextRef };
+
+/** The newest answer to a question of the child; kept so that whoever runs the child can hand it over. */
+export type RecordedAnswer = { readonly questionId: QuestionId; readonly choice: Choice; readonly by: Actor };
 
 export type TaskState =
   | {
@@ -232,7 +251,10 @@ export type Task = {
   /** Steps of all attempts of the present run. */
   readonly steps: number;
   readonly nativeSessionId: string | null;
+  /** Commit that the directory stood at when the task first started; null outside of git, or before. */
+  readonly startHead: string | null;
   readonly questions: number;
+  readonly lastAnswer: RecordedAnswer | null;
   readonly settlements: number;
   /** Highest settlement that the caller has confirmed. */
   readonly acknowledgedThrough: number;

@@ -26,7 +26,27 @@ export type DriverTools = {
   readonly log: Log;
   /** Aborts when the attempt is over for the engine (cancel, loss, shutdown): stop reading and resolve. The engine stops processes. */
   readonly signal: AbortSignal;
+  /**
+   * Puts a question of the child to whoever may answer it. Questions of one attempt are put one after another, in the order
+   * asked; null: nobody will answer, the attempt is over. May be called again while an earlier one is open.
+   */
+  ask(question: DriverQuestion): Promise<DriverAnswer | null>;
 };
+
+/** All of it the child's own words. */
+export type DriverQuestion = {
+  readonly ask: "permission" | "question";
+  readonly optionIds: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  /** The structured request (tool, command, paths). */
+  readonly action: Readonly<Record<string, string>>;
+  readonly prompt: string;
+};
+
+/** `option`: one of `optionIds`. A permission is always answered with an option. */
+export type DriverAnswer =
+  | { readonly kind: "option"; readonly optionId: string }
+  | { readonly kind: "text"; readonly text: string };
 
 export type AttemptOrder = {
   readonly mark: Mark;
@@ -39,10 +59,11 @@ export type AttemptOrder = {
   readonly history: readonly { readonly message: string; readonly result: string | null }[];
   readonly nativeSessionId: string | null;
   /** `first`, or why this attempt of the same run is made. */
-  readonly cause: "first" | "healing" | "recovering" | "answered";
-  /** The answer to the child's question, if that is the cause. */
-  readonly answer: string | null;
+  readonly cause: "first" | "healing" | "recovering";
+  /** The whole environment, the variables of `delegation` included. */
   readonly env: Readonly<Record<string, string>>;
+  /** How the child can delegate in its turn; null if its depth forbids it. For agents that take MCP servers as data. */
+  readonly delegation: { readonly url: string; readonly token: string } | null;
   /** A folder of this attempt's own, 0700, removed after it; for prompt and history files. */
   readonly scratchDir: string;
   /** Final texts longer than this are kept with a marked gap. */
@@ -53,14 +74,12 @@ export type DriverEvent =
   | { readonly kind: "bound"; readonly process: ProcessIdentity | null; readonly nativeSessionId: string | null }
   /** `steps` 0 is a sign of life only. */
   | { readonly kind: "progress"; readonly steps: number; readonly toolRunning: boolean }
-  | {
-      readonly kind: "asked";
-      readonly ask: "permission" | "question";
-      readonly optionIds: readonly string[];
-      readonly labels: Readonly<Record<string, string>>;
-      readonly action: Readonly<Record<string, string>>;
-      readonly prompt: string;
-    }
+  /**
+   * A piece of the conversation, for `thread_read`: what the child said, a tool call of it with what came of it, or a note of
+   * the driver's about the child (a retry, a warning). Whole pieces, not tokens. Never the task or a message of the caller:
+   * those are known.
+   */
+  | { readonly kind: "message"; readonly role: "child" | "tool" | "note"; readonly text: string }
   | ({
       readonly kind: "end";
       readonly text: string | null;

@@ -5,7 +5,7 @@
  * Invariant: nothing here throws for what a caller, a child or the storage does; refusals are values.
  */
 
-import type { Caller } from "../core/caller.ts";
+import type { Actor, Caller } from "../core/caller.ts";
 import type { TaskView } from "../core/describe.ts";
 import type { NextStep } from "../core/next-step.ts";
 import type { Json } from "../core/receipt.ts";
@@ -20,6 +20,9 @@ export type Engine = {
   list(request: ListRequest, caller: Caller): Promise<Answer>;
   cancel(request: CancelRequest, caller: Caller): Promise<Answer>;
   acknowledge(request: AcknowledgeRequest, caller: Caller): Promise<Answer>;
+  answer(request: AnswerRequest, caller: Caller): Promise<Answer>;
+  read(request: ReadRequest, caller: Caller): Promise<Answer>;
+  agents(caller: Caller): Promise<Answer>;
 };
 
 /**
@@ -74,6 +77,7 @@ export type ContinueRequest = {
   readonly afterSettlement: number | null;
   readonly agent: string | null;
   readonly model: string | null;
+  readonly options: Readonly<Record<string, string>>;
 };
 
 export type WaitRequest = {
@@ -97,9 +101,38 @@ export type ListRequest = {
 };
 
 export type CancelRequest = { readonly taskId: string; readonly reason: string | null; readonly abandon: boolean };
+/** One of `optionId` and `text`. */
+export type AnswerRequest = {
+  readonly taskId: string;
+  readonly questionId: string;
+  readonly optionId: string | null;
+  readonly text: string | null;
+};
+
+export type ThreadViewName = "result" | "messages" | "changes" | "events";
+
+export type ReadRequest = {
+  /** A thread, or any other id of its task. */
+  readonly id: string;
+  readonly view: ThreadViewName;
+  /** Only the places that contain this text, case-insensitively. */
+  readonly find: string | null;
+  /** `nextCursor` of the page before. */
+  readonly cursor: string | null;
+  /** Characters of the page. */
+  readonly limit: number;
+};
+
 export type AcknowledgeRequest = { readonly taskId: string; readonly settlement: number };
 
-export type Answer = { readonly pending: Pending } & (TaskAnswer | TasksAnswer | ListAnswer | RefusalAnswer);
+export type Answer = { readonly pending: Pending } & (
+  | TaskAnswer
+  | TasksAnswer
+  | ListAnswer
+  | PageAnswer
+  | AgentsAnswer
+  | RefusalAnswer
+);
 
 export type Created = "new" | "replayed" | "joined" | "none";
 export type WaitEnded = "news" | "slice" | "shutdown";
@@ -150,6 +183,76 @@ export type ListAnswer = {
   readonly nextCursor: string | null;
 };
 
+/** A page of a child's thread. */
+export type PageAnswer = {
+  readonly kind: "page";
+  readonly view: TaskView;
+  readonly next: NextStep;
+  readonly page: ThreadPage;
+};
+
+export type ThreadPage = {
+  readonly name: ThreadViewName;
+  readonly parts: readonly ThreadPart[];
+  /** Null on the last page. */
+  readonly nextCursor: string | null;
+  /** Bytes of the whole text, for views that are one text. */
+  readonly totalBytes: number | null;
+  /** Why there is nothing to show; null if there is. */
+  readonly empty: EmptyPage | null;
+};
+
+export type EmptyPage =
+  | "no_result"
+  | "nothing_yet"
+  | "past_retention"
+  | "not_a_repository"
+  | "no_changes"
+  | "not_found"
+  | "unreadable";
+
+export type ThreadPart = {
+  /** Whose words they are; `place`: a place that `find` found; `gap`: ours, about what is left out. */
+  readonly who: "caller" | "person" | "child" | "tool" | "note" | "event" | "gap";
+  readonly atMs: number | null;
+  /** A number that finds the place again (of an entry or event, or the first byte of a piece of text). */
+  readonly at: number;
+  readonly text: string;
+};
+
+export type AgentsAnswer = {
+  readonly kind: "agents";
+  readonly agents: readonly AgentLine[];
+  readonly limits: AgentLimits;
+  readonly next: NextStep;
+};
+
+export type AgentLine = {
+  readonly name: string;
+  readonly driver: string;
+  readonly isDefault: boolean;
+  readonly model: string | null;
+  /** Permission levels that a caller may ask of it here. */
+  readonly permissions: readonly Permission[];
+  readonly trusted: boolean;
+  readonly health: AgentHealth;
+  /** Children of it that heal a passing fault just now. */
+  readonly healing: number;
+};
+
+export type AgentHealth = "ready" | "missing" | "unknown";
+
+export type AgentLimits = {
+  readonly concurrentChildren: number;
+  readonly running: number;
+  readonly queued: number;
+  readonly queueMax: number;
+  readonly depthMax: number;
+  readonly tasksPerTreeMax: number;
+  readonly permissionsMax: Permission;
+  readonly approvalsBy: "caller" | "person";
+};
+
 export type RefusalAnswer = {
   readonly kind: "refusal";
   readonly rejection: Rejection;
@@ -159,6 +262,16 @@ export type RefusalAnswer = {
   readonly about: TaskView | null;
   /** The caller's newest tasks, where that helps (unknown ids). */
   readonly newest: readonly TaskView[];
+  /** The answer that the question had already got (`not_pending`). */
+  readonly recorded: Recorded | null;
+};
+
+/** `choice`: an option's id, which the child wrote, or the beginning of a text that somebody wrote to it. */
+export type Recorded = {
+  readonly questionId: string;
+  readonly kind: "option" | "text";
+  readonly choice: string;
+  readonly by: Actor;
 };
 
 export type TaskItem = {

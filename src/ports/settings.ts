@@ -26,6 +26,9 @@ export type EngineSettings = {
   readonly questionDeadlineMs: number;
   readonly maxActiveMs: number;
   readonly permissionsMax: Permission;
+  /** Who may answer a child's permission request. */
+  readonly approvalsBy: "caller" | "person";
+  readonly retention: { readonly resultsMs: number; readonly transcriptsMs: number; readonly tombstonesMs: number };
   readonly guardLeaseMs: number;
   readonly agents: ReadonlyMap<string, AgentSettings>;
   readonly defaultAgent: string | null;
@@ -41,6 +44,8 @@ export type AgentSettings = {
   readonly model: string | null;
   readonly trusted: boolean;
   readonly requireEvidence: "assumed" | "explicit";
+  /** Levels that the agent can be held to by its driver; all others need `trusted`. */
+  readonly levels: readonly Permission[];
   /** The whole environment of a child of this agent, before marks. */
   readonly env: Readonly<Record<string, string>>;
 };
