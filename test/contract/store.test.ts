@@ -1099,15 +1099,14 @@ function tellAppended(
   const gap = entries.findIndex(({ dropped }) => dropped !== null);
   const fits = entries.findIndex((_, index) => size(entries.slice(0, index + 1)) > bytesMax / 2);
   const head = gap >= 0 ? gap : fits;
-  while (size(entries) > bytesMax && head >= 0 && head < entries.length - 1) {
-    const [gone] = entries.splice(head, 1);
-    const next = entries[head];
+  while (head >= 0 && size(entries) > bytesMax) {
+    const [gone, next] = entries.slice(head);
     if (gone === undefined || next === undefined) break;
     const dropped = {
       entries: (gone.dropped?.entries ?? 0) + 1,
       bytes: (gone.dropped?.bytes ?? 0) + Buffer.byteLength(gone.text),
     };
-    entries[head] = { ...next, dropped };
+    entries.splice(head, 2, { ...next, dropped });
   }
   return entries;
 }
