@@ -1099,7 +1099,8 @@ function tellAppended(
   const gap = entries.findIndex(({ dropped }) => dropped !== null);
   const fits = entries.findIndex((_, index) => size(entries.slice(0, index + 1)) > bytesMax / 2);
   const head = gap >= 0 ? gap : fits;
-  while (head >= 0 && size(entries) > bytesMax) {
+  if (head < 0) return entries;
+  while (size(entries) > bytesMax) {
     const [gone, next] = entries.slice(head);
     if (gone === undefined || next === undefined) break;
     const dropped = {
