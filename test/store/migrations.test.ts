@@ -106,6 +106,16 @@ describe("a database of version 1", () => {
     expect((await store.pending(PENDING)).count).toBe(1);
   });
 
+  it("forgets an audience that has read everything: children come and go (P15)", async () => {
+    await store.write(async (tx) => tx.append(sampleAcked(await taskOf(4))));
+    await store[Symbol.asyncDispose]();
+    const database = new DatabaseSync(join(dataDir, STORE_FILE));
+    const rows = database.prepare("select caller, parent_id, unread from unread_counts").all();
+    database.close();
+
+    expect(rows.map((row) => ({ ...row }))).toEqual([{ caller: "alice", parent_id: "", unread: 2 }]);
+  });
+
   it("takes transcripts and notices of its tasks, and runs no migration twice (P14)", async () => {
     await store.write(async (tx) => {
       await tx.appendTranscript(sampleTaskId(2), [{ role: "note", atMs: 1, text: "kept" }], 1_000);
@@ -136,6 +146,5 @@ describe("a database of version 1", () => {
 
     expect(schemaOf(dataDir)).toEqual(schemaOf(freshDir));
     expect(schemaOf(dataDir)).toMatchObject({ names: [...MIGRATION_NAMES], broken: [] });
-    store = await openTestStore({ dataDir });
   });
 });
