@@ -16,6 +16,7 @@ import {
   writeDaemonFile,
 } from "./config/daemon-files.ts";
 import type { Ready, StartDaemonInput, StartDaemonResult, StopMode } from "./cli/daemon.ts";
+import { createChildCredentials } from "./config/child-credentials.ts";
 import { CONTRACT_VERSION } from "./config/contract-version.ts";
 import { engineSettings } from "./config/engine-settings.ts";
 import { knownSecrets } from "./config/known-secrets.ts";
@@ -23,8 +24,10 @@ import type { DataDirRefusal } from "./config/private-files.ts";
 import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
 import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
+import { childEnvironment } from "./config/child-environment.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
+import { createProgramProbe } from "./drivers/program-probe.ts";
 import { withScratch } from "./drivers/with-scratch.ts";
 import { createEngine, type RunningEngine } from "./engine/create-engine.ts";
 import { createGuardClient } from "./guard/guard-client.ts";
@@ -37,7 +40,9 @@ import { createLocalCalls } from "./mcp/local-calls.ts";
 import { createMcpPlugin, type McpSurface } from "./mcp/mcp-plugin.ts";
 import { createTools } from "./mcp/tools/create-tools.ts";
 import { openSqliteStore } from "./store/open-sqlite-store.ts";
+import { createNotifiers } from "./notify/create-notifiers.ts";
 import { noFaults } from "./system/no-faults.ts";
+import { noMeter } from "./system/no-meter.ts";
 import { thisProcess } from "./system/this-process.ts";
 import { createUlidSource } from "./system/ulid-source.ts";
 import { createWallClock } from "./system/wall-clock.ts";
@@ -72,6 +77,15 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
     [withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]),
   );
   const workspace = createLocalWorkspace(config.workspaces);
+  const notifiers = createNotifiers({
+    targets: config.notify,
+    environment: loaded.environment,
+    commandEnv: childEnvironment(loaded.environment, []),
+    clock,
+    killGroup: thisProcess.killGroup,
+  });
+  const credentials = createChildCredentials(Buffer.from(key.key));
+  let mcpUrl: string | null = null;
   const engine = createEngine({
     store: store.store,
     drivers,
@@ -82,10 +96,16 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
     log,
     faults: noFaults,
     settings,
+    meter: noMeter,
+    credentials,
+    probe: createProgramProbe(settings.agents, clock),
+    notifiers,
+    mask: (text) => text,
+    mcpUrl: () => mcpUrl,
   });
 
   // The surfaces.
-  const tools = createTools({ engine, nonce: ids.nonce });
+  const tools = createTools({ engine, meter: noMeter, contractVersion: CONTRACT_VERSION, nonce: ids.nonce });
   const serverInfo = { name: "delegate-mcp", title: "delegate-mcp", version: options.version };
   const clientOf = (client: { readonly name: string } | null) =>
     client === null ? undefined : config.clients[client.name];
@@ -110,6 +130,8 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
   });
   const bound = await listen(app, config.server.host, config.server.port);
   if (bound.kind === "refused") return { ...bound, url: null };
+
+  mcpUrl = `${bound.url}/mcp`;
 
   // Ready: what is unfinished goes on from here.
   await engine.start();

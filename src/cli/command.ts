@@ -4,11 +4,11 @@
 
 import { parseId } from "../core/ids.ts";
 import type { Code } from "../core/rejection.ts";
-import { type ApiClient, createApiClient } from "./api-client.ts";
+import { type ApiClient, createApiClient, type PersonClient } from "./api-client.ts";
 import type { Answer } from "./answer.ts";
 import { EXIT, exitCodeOfRefusal } from "./exit-codes.ts";
 import { type Failure, fail, type GlobalOptions } from "./failure.ts";
-import { findDaemon } from "./find-daemon.ts";
+import { findChildAddress, findDaemon, refuseChild } from "./find-daemon.ts";
 import type { Io } from "./io.ts";
 import { line, printJson } from "./print.ts";
 
@@ -16,10 +16,39 @@ export type Command = { readonly io: Io; readonly options: GlobalOptions; readon
 
 /** Runs `work` with a client of the daemon; says why if there is no daemon. Returns the exit code. */
 export async function withDaemon(command: Command, work: (api: ApiClient) => Promise<number>): Promise<number> {
+  const opened = await openClient(command);
+  if (opened.kind === "failure") return fail(command.io, command.options, opened);
+  await using api = opened.api;
+  return await work(api);
+}
+
+/** The same for what people alone may do; a delegated child is told so. `verb`: as it is typed. */
+export async function withPerson(
+  command: Command,
+  verb: string,
+  work: (api: PersonClient) => Promise<number>,
+): Promise<number> {
+  const refused = refuseChild(command.io, `\`${verb}\``);
+  if (refused !== null) return fail(command.io, command.options, refused);
   const address = findDaemon(command.io, command.options);
   if (address.kind === "failure") return fail(command.io, command.options, address);
   await using api = await createApiClient(address, command.version);
   return await work(api);
+}
+
+/** A client of the daemon: a delegated child's by its own credential, else a person's. To be disposed of. */
+export async function openClient(
+  command: Command,
+): Promise<{ readonly kind: "opened"; readonly api: ApiClient } | Failure> {
+  const child = findChildAddress(command.io, command.options);
+  if (child?.kind === "failure") return child;
+  if (child !== null) {
+    const { createChildClient } = await import("./child-client.ts");
+    return { kind: "opened", api: createChildClient(child, command.version) };
+  }
+  const address = findDaemon(command.io, command.options);
+  if (address.kind === "failure") return address;
+  return { kind: "opened", api: await createApiClient(address, command.version) };
 }
 
 /** The task that a text names: by one of its ids, or by the beginning of one that only it has. */
@@ -79,8 +108,8 @@ const ADVICE: Readonly<Partial<Record<Code | "ambiguous", string>>> = {
   unknown_thread: "See your tasks: delegate-mcp list",
   idempotency_conflict: "For new work, leave out --key or choose another.",
   expired_receipt: "For new work, leave out --key or choose another.",
-  unknown_agent: "See the configured agents: delegate-mcp config show",
-  agent_unavailable: "See the configured agents: delegate-mcp config show",
+  unknown_agent: "See the agents: delegate-mcp agents",
+  agent_unavailable: "See the agents: delegate-mcp agents",
   workspace_not_allowed: "Name a directory below workspaces.roots with --cwd, or have the operator add one.",
   capacity_full: SAME_KEY,
   tree_limit: SAME_KEY,

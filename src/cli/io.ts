@@ -13,6 +13,8 @@ export type Output = {
   readonly columns: number;
   /** Bytes written that the reader has not taken yet. */
   readonly writableLength: number;
+  /** True once the reader has gone: what is written then is lost. */
+  readonly isClosed: boolean;
 };
 
 export type Signal = "SIGINT" | "SIGTERM" | "SIGHUP";
@@ -64,6 +66,9 @@ function outputOf(stream: NodeJS.WriteStream): Output {
     },
     get writableLength() {
       return stream.writableLength;
+    },
+    get isClosed() {
+      return stream.destroyed;
     },
   };
 }

@@ -82,6 +82,11 @@ export function createPersonHook(): onRequestHookHandler {
   };
 }
 
+/** Whether the token of a request that was let in still holds: for answers that go on for long. */
+export async function isStillKnown(request: FastifyRequest, authenticate: Authenticate): Promise<boolean> {
+  return !("problem" in (await authenticate(tokenOf(request.headers.authorization), peerOf(request))));
+}
+
 /** For routes that need a scope: `admin` includes the others, `delegate` includes `read`. */
 export function requireScope(scope: Scope): onRequestHookHandler {
   return (request, reply, done) => {

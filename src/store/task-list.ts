@@ -5,15 +5,27 @@
  */
 
 import { type Kysely, sql } from "kysely";
+import type { Reach } from "../core/caller.ts";
 import type { TaskId } from "../core/ids.ts";
 import type { TaskQuery } from "../ports/store.ts";
 import { numbered, type Prepared, prepare, prepareVariants } from "./prepared.ts";
 import type { Schema } from "./schema.ts";
+import { lineageBelow, rootOf } from "./task-flags.ts";
 
 /** A page is cut to this, whatever is asked. */
 export const PAGE_MAX = 500;
 /** Sorts after every text that begins with the prefix it is put behind. */
 const LAST = "\u{10FFFF}";
+
+/** Where the tasks below the end of a path are: one tree, one range of lineages ("0" follows "/" in the order of bytes). */
+export function placeBelow(path: readonly TaskId[]): {
+  readonly root: string;
+  readonly from: string;
+  readonly to: string;
+} {
+  const from = lineageBelow(path);
+  return { root: rootOf(path), from, to: `${from.slice(0, -1)}0` };
+}
 
 export function pageSize(limit: number): number {
   return Math.max(1, Math.min(limit, PAGE_MAX));
@@ -27,6 +39,9 @@ type ListArguments = {
   readonly from: string;
   readonly to: string;
   readonly before: string;
+  readonly root: string;
+  readonly lineageFrom: string;
+  readonly lineageTo: string;
   readonly rows: number;
 };
 const SAMPLES: ListArguments = {
@@ -37,6 +52,9 @@ const SAMPLES: ListArguments = {
   from: "e",
   to: "f",
   before: "g",
+  root: "h",
+  lineageFrom: "i",
+  lineageTo: "j",
   rows: 1,
 };
 
@@ -53,17 +71,22 @@ export function createListQueries(db: Kysely<Schema>): ListQueries {
   return (query) => ({
     text: variants(filtersOf(query).join(" ")),
     args: {
-      caller: query.caller ?? "",
       conversation: query.conversation ?? "",
       status: query.status ?? "",
       parent: query.parentTaskId ?? "",
       from: query.idPrefix ?? "",
       to: `${query.idPrefix ?? ""}${LAST}`,
       before: query.before ?? "",
+      ...reachArguments(query),
       // One more than the page, to know whether there are more.
       rows: pageSize(query.limit) + 1,
     },
   });
+}
+
+function reachArguments({ caller, below }: Reach) {
+  const place = below === null ? { root: "", from: "", to: "" } : placeBelow(below);
+  return { caller: caller ?? "", root: place.root, lineageFrom: place.from, lineageTo: place.to };
 }
 
 function filtersOf(query: TaskQuery): readonly string[] {
@@ -73,7 +96,9 @@ function filtersOf(query: TaskQuery): readonly string[] {
     unread: query.unread,
     conversation: query.conversation !== null,
     status: query.status !== null,
-    parent: query.parentTaskId !== null,
+    root: query.parentTaskId === "root",
+    parent: query.parentTaskId !== null && query.parentTaskId !== "root",
+    below: query.below !== null,
     prefix: query.idPrefix !== null && query.idPrefix !== "",
     before: query.before !== null,
   };
@@ -91,6 +116,14 @@ function listByFilters(db: Kysely<Schema>, filters: ReadonlySet<string>): Prepar
     if (filters.has("conversation")) rows = rows.where("conversation", "=", args.conversation);
     if (filters.has("status")) rows = rows.where("status", "=", args.status);
     if (filters.has("parent")) rows = rows.where("parent_id", "=", args.parent);
+    // Among the tasks of a caller those below others are few: a tree is bounded.
+    if (filters.has("root")) rows = rows.where("parent_id", "is", null);
+    if (filters.has("below")) {
+      rows = rows
+        .where("root_id", "=", args.root)
+        .where("lineage", ">=", args.lineageFrom)
+        .where("lineage", "<", args.lineageTo);
+    }
     if (filters.has("prefix")) rows = rows.where("task_id", ">=", args.from).where("task_id", "<", args.to);
     if (filters.has("before")) rows = rows.where("task_id", "<", args.before);
     return rows.orderBy("task_id", "desc").limit(args.rows);
@@ -100,25 +133,39 @@ function listByFilters(db: Kysely<Schema>, filters: ReadonlySet<string>): Prepar
 export type TasksByIds = (
   on: Kysely<Schema>,
   taskIds: readonly TaskId[],
-  caller: string | null,
+  reach: Reach,
 ) => Promise<readonly { readonly task_id: string; readonly snapshot: string }[]>;
 
-/** Tasks by id in one query of its own for each number of ids. */
+/** Tasks by id in one query of its own for each number of ids and form of reach. */
 export function createTasksByIds(db: Kysely<Schema>): TasksByIds {
-  const ofAnybody = prepareVariants((count) => tasksByIds(db, Number(count), false));
-  const ofCaller = prepareVariants((count) => tasksByIds(db, Number(count), true));
-  return async (on, taskIds, caller) => {
+  const variants = prepareVariants((variant) => {
+    const [count, ...filters] = variant.split(" ");
+    return tasksByIds(db, Number(count), new Set(filters));
+  });
+  return async (on, taskIds, reach) => {
     if (taskIds.length === 0) return [];
-    const text = (caller === null ? ofAnybody : ofCaller)(String(taskIds.length));
-    const { rows } = await text.run(on, { ...numbered(taskIds), caller: caller ?? "" });
+    const filters = { caller: reach.caller !== null, below: reach.below !== null };
+    const variant = [
+      String(taskIds.length),
+      ...Object.entries(filters).flatMap(([name, isSet]) => (isSet ? [name] : [])),
+    ];
+    const { rows } = await variants(variant.join(" ")).run(on, { ...numbered(taskIds), ...reachArguments(reach) });
     return rows;
   };
 }
 
-function tasksByIds(db: Kysely<Schema>, count: number, isOfCaller: boolean) {
+function tasksByIds(db: Kysely<Schema>, count: number, filters: ReadonlySet<string>) {
   const ids = Array.from({ length: count }, (_, index) => `id ${index}`);
-  return prepare({ ...numbered(ids), caller: "caller" }, () => {
-    const rows = db.selectFrom("tasks").select(["task_id", "snapshot"]).where("task_id", "in", ids);
-    return isOfCaller ? rows.where("caller", "=", "caller") : rows;
+  const reach = { caller: "caller", root: "root", lineageFrom: "from", lineageTo: "to" };
+  return prepare({ ...numbered(ids), ...reach }, () => {
+    let rows = db.selectFrom("tasks").select(["task_id", "snapshot"]).where("task_id", "in", ids);
+    if (filters.has("caller")) rows = rows.where("caller", "=", reach.caller);
+    if (filters.has("below")) {
+      rows = rows
+        .where("root_id", "=", reach.root)
+        .where("lineage", ">=", reach.lineageFrom)
+        .where("lineage", "<", reach.lineageTo);
+    }
+    return rows;
   });
 }

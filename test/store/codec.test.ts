@@ -29,7 +29,7 @@ describe("a stored task", () => {
   );
 
   it("is refused by name when a newer version wrote it", () => {
-    const newer = encodeTask(accepted.task).replace('"v":1', '"v":2');
+    const newer = encodeTask(accepted.task).replace('"v":2', '"v":3');
 
     expect(decodeTask(newer)).toMatchObject({ kind: "refused", reason: "unknown_version" });
   });
@@ -40,7 +40,8 @@ describe("a stored task", () => {
     ["no version", JSON.stringify({ record: accepted.task })],
     ["a version that is no number", JSON.stringify({ v: "1", record: accepted.task })],
     ["version 0", JSON.stringify({ v: 0, record: accepted.task })],
-    ["no record", JSON.stringify({ v: 1 })],
+    ["no record", JSON.stringify({ v: 2 })],
+    ["no record of an older form", JSON.stringify({ v: 1 })],
     [
       "a node id of another task",
       broken((task) => task.replace("node:delegated-task:dt_0", "node:delegated-task:dt_1")),
@@ -63,10 +64,10 @@ describe("a stored event", () => {
   });
 
   it.each([
-    ["of a newer version", wrap(2, accepted.events[0]), "unknown_version"],
-    ["of a kind that nobody knows", wrap(1, { kind: "TaskDreamt", atMs: 1 }), "malformed_record"],
-    ["of a kind that is a name of every object", wrap(1, { kind: "constructor", atMs: 1 }), "malformed_record"],
-    ["without a time", wrap(1, { kind: "TaskAccepted" }), "malformed_record"],
+    ["of a newer version", wrap(3, accepted.events[0]), "unknown_version"],
+    ["of a kind that nobody knows", wrap(2, { kind: "TaskDreamt", atMs: 1 }), "malformed_record"],
+    ["of a kind that is a name of every object", wrap(2, { kind: "constructor", atMs: 1 }), "malformed_record"],
+    ["without a time", wrap(2, { kind: "TaskAccepted" }), "malformed_record"],
   ])("is refused by name: %s", (_, text, reason) => {
     expect(decodeEvent(text)).toMatchObject({ kind: "refused", reason });
   });

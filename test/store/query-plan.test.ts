@@ -16,6 +16,7 @@ import { createTempDirectory, openTestStore, type TempDirectory } from "../suppo
 
 const ANY: TaskQuery = {
   caller: null,
+  below: null,
   open: false,
   unread: false,
   conversation: null,

@@ -5,7 +5,7 @@
  * Invariant: ids are valid and ordered by `n`; nothing is random.
  */
 
-import type { Actor } from "../../src/core/caller.ts";
+import { type Actor, pathOf } from "../../src/core/caller.ts";
 import type { TaskEvent, TaskEventBody } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
 import {
@@ -42,6 +42,11 @@ export function sampleThreadId(n: number): ThreadId {
   return threadIdFrom(sampleUlid(n));
 }
 
+/** The path to a task: its root first, itself last. */
+export function samplePath({ handle, origin }: Task): readonly TaskId[] {
+  return pathOf({ ancestors: origin.ancestors, taskId: handle.taskId });
+}
+
 /** Accepts and queues task number `n`: version 2, with its prompt as a text. */
 export function sampleAccepted(n: number, options: SampleOptions = {}): TaskChange {
   const atMs = options.createdAtMs ?? SAMPLE_START_MS + n * 1_000;
@@ -64,6 +69,7 @@ export function sampleAccepted(n: number, options: SampleOptions = {}): TaskChan
         clientRequestId: options.key ?? `sample-key-${n}`,
         parentTaskId: parent?.handle.taskId ?? null,
         rootTaskId: parent?.origin.rootTaskId ?? taskId,
+        ancestors: parent === null ? [] : samplePath(parent),
         depth: (parent?.origin.depth ?? 0) + 1,
       },
       message,
@@ -79,7 +85,7 @@ export function sampleStarted(task: Task): TaskChange {
   const epoch = task.epoch + 1;
   const attemptId = attemptIdOf(task.handle.taskId, epoch);
   const mark = markOf("daemon", attemptId);
-  return sampleChange(task, laterThan(task, 1), { kind: "AttemptStarted", attemptId, epoch, mark });
+  return sampleChange(task, laterThan(task, 1), { kind: "AttemptStarted", attemptId, epoch, mark, head: null });
 }
 
 /** A running task asks for permission. */
@@ -133,12 +139,11 @@ export function sampleSettled(
 export function sampleContinued(task: Task): TaskChange {
   const by: Actor = { kind: "caller", name: task.origin.caller };
   const message = { name: `prompt.r${task.run.ordinal + 1}`, bytes: 8 };
-  const { agent, driver, model } = task.spec;
   return {
     ...sampleChange(
       task,
       laterThan(task, 10),
-      { kind: "TaskReopened", by, agent, driver, model },
+      { kind: "TaskReopened", by, choice: {} },
       { kind: "RunQueued", ordinal: task.run.ordinal + 1, message, by, reason: "continued" },
     ),
     texts: [{ name: message.name, body: "Continue" }],
