@@ -14,6 +14,7 @@ export const LOG_EVENTS = {
   data_dir_of_other_owner: "The data directory belongs to another user, so its mode was left as it is",
   drain_incomplete: "The stop went on although not everything could be ended in order",
   driver_failed: "A driver threw; the attempt counts as failed",
+  export_failed: "An export broke off after its answer had begun; its reader finds it cut",
   follower_failed: "A listener to changes threw; it is told of the next change again",
   guard_ended: "The guard process ended; `complaint` is what it last said",
   guard_killed: "The guard did not answer and was killed; the next child starts another one",
