@@ -26,3 +26,5 @@ export const DESCRIPTIONS = {
   list_agents:
     "The agents that can be children here, their models, health (a provider outage shows here) and limits. Not needed before delegate_task, which picks a healthy agent by itself; use it to choose one on purpose.",
 } as const;
+
+export const TOOL_NAMES: readonly string[] = Object.keys(DESCRIPTIONS);

@@ -2,6 +2,7 @@
 
 export const thisProcess = {
   pid: process.pid,
+  platform: process.platform,
   /** Runs once in the next turn of the event loop, after the I/O of this one. */
   nextTurn(run: () => void): void {
     setImmediate(run);

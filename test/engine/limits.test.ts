@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { ResolvedWorkspace } from "../../src/ports/workspace.ts";
 import { at, textAt } from "../support/json.ts";
 import { ALICE, BOB, callerOf, startTestEngine, type TestAnswer, type TestEngine } from "../support/test-engine.ts";
+import { NO_GIT } from "../support/engine-parts.ts";
 
 const OPEN = [
   { do: "waitFor", name: "go" },
@@ -134,7 +135,7 @@ describe("what cannot be done is refused by name and never done otherwise", () =
     const resolve = async (): Promise<ResolvedWorkspace> => {
       return { kind: "refused", code: "workspace_not_allowed", reason: "choose_one" };
     };
-    await using test = await startTestEngine({ workspace: { roots: ["/shop", "/pay"], resolve } });
+    await using test = await startTestEngine({ workspace: { ...NO_GIT, roots: ["/shop", "/pay"], resolve } });
     const answer = await refused(test, "review-auth-1", {});
     expect(answer.say).toBe(
       "NOT STARTED (workspace_not_allowed): there are several roots, so cwd has to name the directory: /shop, /pay.",

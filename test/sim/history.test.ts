@@ -89,7 +89,14 @@ const CHANGES: Readonly<Record<string, Change>> = {
     if (callOf(history, entry)?.tool !== "task_cancel" || entry.form !== "task" || taskId === undefined) return null;
     const { atMs, runMs } = entry;
     const attemptId = attemptIdOf(taskId, 99);
-    const event = { kind: "AttemptStarted", attemptId, epoch: 99, mark: markOf("sim", attemptId), atMs } as const;
+    const event = {
+      kind: "AttemptStarted",
+      attemptId,
+      epoch: 99,
+      mark: markOf("sim", attemptId),
+      head: null,
+      atMs,
+    } as const;
     return { kind: "event", taskId, number: 99, atMs, runMs, event };
   }),
   slices: withoutOne((entry) => entry.kind === "answer"),
