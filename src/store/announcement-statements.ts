@@ -9,6 +9,10 @@ import { prepare } from "./prepared.ts";
 import type { Schema } from "./schema.ts";
 
 export function createAnnouncementStatements(db: Kysely<Schema>) {
+  return { ...keeping(db), ...finding(db), ...counting(db) };
+}
+
+function keeping(db: Kysely<Schema>) {
   const columns: Schema["announcements"] = {
     task_id: "a",
     settlement: 1,
@@ -18,15 +22,6 @@ export function createAnnouncementStatements(db: Kysely<Schema>) {
     shown: 2,
     settled_ms: 3,
   };
-  const announced = (shown: number, limit: number) =>
-    db
-      .selectFrom("announcements")
-      .innerJoin("tasks", "tasks.task_id", "announcements.task_id")
-      .select(["announcements.task_id", "announcements.settled_ms", "tasks.snapshot"])
-      .where("announcements.shown", "=", shown)
-      .orderBy("announcements.settled_ms")
-      .orderBy("announcements.task_id")
-      .limit(limit);
   return {
     announce: prepare(columns, (values) =>
       db
@@ -49,6 +44,20 @@ export function createAnnouncementStatements(db: Kysely<Schema>) {
         .where("task_id", "=", taskId)
         .where("settlement", "=", settlement),
     ),
+  };
+}
+
+function finding(db: Kysely<Schema>) {
+  const announced = (shown: number, limit: number) =>
+    db
+      .selectFrom("announcements")
+      .innerJoin("tasks", "tasks.task_id", "announcements.task_id")
+      .select(["announcements.task_id", "announcements.settled_ms", "tasks.snapshot"])
+      .where("announcements.shown", "=", shown)
+      .orderBy("announcements.settled_ms")
+      .orderBy("announcements.task_id")
+      .limit(limit);
+  return {
     announcedToAudience: prepare(
       { caller: "a", parent_id: "b", shown: 1, limit: 2 },
       ({ caller, parent_id, shown, limit }) =>
@@ -64,6 +73,11 @@ export function createAnnouncementStatements(db: Kysely<Schema>) {
           .where("announcements.caller", "=", caller)
           .where("announcements.parent_id", "=", parent_id),
     ),
+  };
+}
+
+function counting(db: Kysely<Schema>) {
+  return {
     addUnread: prepare({ caller: "a", parent_id: "b", unread: 1 }, (values) =>
       db
         .insertInto("unread_counts")

@@ -56,7 +56,6 @@ export function createDraft(tables: Tables): Draft {
   };
   let isOpen = true;
   const taskOf = (taskId: TaskId): Task | null => seen(tables.tasks, changes.tasks, taskId);
-  const noticeOf = (noticeId: string): Notice | null => seen(tables.notices, changes.notices, noticeId);
   const within = <Args extends readonly unknown[], Result>(call: (...args: Args) => Result) => {
     return async (...args: Args): Promise<Result> => {
       assert(isOpen, "a transaction is not used after its work has ended");
@@ -89,15 +88,11 @@ export function createDraft(tables: Tables): Draft {
       putNotices: within((notices) => {
         for (const notice of notices) {
           assert(taskOf(notice.taskId) !== null, "a notice belongs to a task");
-          if (noticeOf(notice.noticeId) === null) changes.notices.set(notice.noticeId, frozen(notice));
+          putNotice(tables, changes, notice);
         }
       }),
       dropNotice: within((noticeId) => void changes.notices.set(noticeId, null)),
-      delayNotice: within((noticeId, dueAtMs) => {
-        const notice = noticeOf(noticeId);
-        if (notice === null) return;
-        changes.notices.set(noticeId, frozen({ ...notice, dueAtMs, tries: notice.tries + 1 }));
-      }),
+      delayNotice: within((noticeId, dueAtMs) => delayNotice(tables, changes, { noticeId, dueAtMs })),
       load: within((query) => load(merged(tables.tasks, changes.tasks), query)),
       countShown: within((shown) => {
         for (const { taskId, settlement } of shown) changes.shown.push(settlementKey(taskId, settlement));
@@ -128,6 +123,17 @@ function append(changes: Changes, current: Task | null, change: TaskChange): boo
   // A text is stored as UTF-8, which has no half characters.
   for (const { name, body } of texts) changes.texts.push({ taskId, name, body: body.toWellFormed() });
   return true;
+}
+
+function putNotice(tables: Tables, changes: Changes, notice: Notice): void {
+  const { noticeId } = notice;
+  if (seen(tables.notices, changes.notices, noticeId) === null) changes.notices.set(noticeId, frozen(notice));
+}
+
+function delayNotice(tables: Tables, changes: Changes, delay: Pick<Notice, "noticeId" | "dueAtMs">): void {
+  const notice = seen(tables.notices, changes.notices, delay.noticeId);
+  if (notice === null) return;
+  changes.notices.set(delay.noticeId, frozen({ ...notice, ...delay, tries: notice.tries + 1 }));
 }
 
 function holderOf(claims: Claim[], caller: string, taskOf: (taskId: TaskId) => Task | null): ClaimHolder | null {

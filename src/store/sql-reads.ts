@@ -47,7 +47,8 @@ export function createTaskReads(db: Kysely<Schema>, statements: Statements): Tas
       const asked = [...new Set(taskIds)];
       const found = new Map<string, string>();
       for (let at = 0; at < asked.length; at += PAGE_MAX) {
-        const rows = await statements.tasksByIds(db, asked.slice(at, at + PAGE_MAX), reach);
+        const { text, args } = statements.tasksByIds(asked.slice(at, at + PAGE_MAX), reach);
+        const { rows } = await text.run(db, args);
         for (const row of rows) found.set(row.task_id, row.snapshot);
       }
       return inOrder(asked, found).map((snapshot) => readTask({ snapshot }));

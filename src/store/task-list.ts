@@ -107,65 +107,69 @@ function filtersOf(query: TaskQuery): readonly string[] {
 
 /** Newest first: ids are ordered by time. */
 function listByFilters(db: Kysely<Schema>, filters: ReadonlySet<string>): Prepared<ListArguments, SnapshotRow> {
+  // A tree is bounded, a caller's tasks are not: within a tree no index that knows the order of ids may be taken.
+  const id = filters.has("below") ? sql<string>`${sql.ref("task_id")} || ''` : sql<string>`${sql.ref("task_id")}`;
   return prepare(SAMPLES, (args) => {
     let rows = db.selectFrom("tasks").select("snapshot");
     if (filters.has("caller")) rows = rows.where("caller", "=", args.caller);
-    // Open tasks are among those to look at, which have an index across callers.
-    if (filters.has("open")) rows = rows.where("is_open", "=", sql.lit(1)).where("needs_look", "=", sql.lit(1));
-    if (filters.has("unread")) rows = rows.where("is_unread", "=", sql.lit(1));
-    if (filters.has("conversation")) rows = rows.where("conversation", "=", args.conversation);
-    if (filters.has("status")) rows = rows.where("status", "=", args.status);
-    if (filters.has("parent")) rows = rows.where("parent_id", "=", args.parent);
-    // Among the tasks of a caller those below others are few: a tree is bounded.
-    if (filters.has("root")) rows = rows.where("parent_id", "is", null);
     if (filters.has("below")) {
       rows = rows
         .where("root_id", "=", args.root)
         .where("lineage", ">=", args.lineageFrom)
         .where("lineage", "<", args.lineageTo);
     }
-    if (filters.has("prefix")) rows = rows.where("task_id", ">=", args.from).where("task_id", "<", args.to);
-    if (filters.has("before")) rows = rows.where("task_id", "<", args.before);
-    return rows.orderBy("task_id", "desc").limit(args.rows);
+    // Open tasks are among those to look at, which have an index across callers.
+    if (filters.has("open")) rows = rows.where("is_open", "=", sql.lit(1)).where("needs_look", "=", sql.lit(1));
+    if (filters.has("unread")) rows = rows.where("is_unread", "=", sql.lit(1));
+    if (filters.has("conversation")) rows = rows.where("conversation", "=", args.conversation);
+    if (filters.has("status")) rows = rows.where("status", "=", args.status);
+    // Those that have a parent lie between, but no more of them than a tree holds.
+    if (filters.has("root")) rows = rows.where("parent_id", "is", null);
+    if (filters.has("parent")) rows = rows.where("parent_id", "=", args.parent);
+    if (filters.has("prefix")) rows = rows.where(id, ">=", args.from).where(id, "<", args.to);
+    if (filters.has("before")) rows = rows.where(id, "<", args.before);
+    return rows.orderBy(id, "desc").limit(args.rows);
   });
 }
 
+/** The query for so many ids and this form of reach, one at least; `args` are what it is run with. */
 export type TasksByIds = (
-  on: Kysely<Schema>,
   taskIds: readonly TaskId[],
   reach: Reach,
-) => Promise<readonly { readonly task_id: string; readonly snapshot: string }[]>;
+) => {
+  readonly text: Prepared<Readonly<Record<string, string>>, IdRow>;
+  readonly args: Readonly<Record<string, string>>;
+};
 
-/** Tasks by id in one query of its own for each number of ids and form of reach. */
+type IdRow = { readonly task_id: string; readonly snapshot: string };
+
 export function createTasksByIds(db: Kysely<Schema>): TasksByIds {
   const variants = prepareVariants((variant) => {
     const [count, ...filters] = variant.split(" ");
     return tasksByIds(db, Number(count), new Set(filters));
   });
-  return async (on, taskIds, reach) => {
-    if (taskIds.length === 0) return [];
-    const filters = { caller: reach.caller !== null, below: reach.below !== null };
-    const variant = [
-      String(taskIds.length),
-      ...Object.entries(filters).flatMap(([name, isSet]) => (isSet ? [name] : [])),
-    ];
-    const { rows } = await variants(variant.join(" ")).run(on, { ...numbered(taskIds), ...reachArguments(reach) });
-    return rows;
+  return (taskIds, reach) => {
+    const filters = [...(reach.caller === null ? [] : ["caller"]), ...(reach.below === null ? [] : ["below"])];
+    return {
+      text: variants([taskIds.length, ...filters].join(" ")),
+      args: { ...numbered(taskIds), ...reachArguments(reach) },
+    };
   };
 }
 
-function tasksByIds(db: Kysely<Schema>, count: number, filters: ReadonlySet<string>) {
+function tasksByIds(
+  db: Kysely<Schema>,
+  count: number,
+  filters: ReadonlySet<string>,
+): Prepared<Readonly<Record<string, string>>, IdRow> {
   const ids = Array.from({ length: count }, (_, index) => `id ${index}`);
   const reach = { caller: "caller", root: "root", lineageFrom: "from", lineageTo: "to" };
+  // As an expression, so that tasks are looked up by their ids and a whole tree is never read for a few of it.
+  const lineage = sql<string>`${sql.ref("lineage")} || ''`;
   return prepare({ ...numbered(ids), ...reach }, () => {
     let rows = db.selectFrom("tasks").select(["task_id", "snapshot"]).where("task_id", "in", ids);
     if (filters.has("caller")) rows = rows.where("caller", "=", reach.caller);
-    if (filters.has("below")) {
-      rows = rows
-        .where("root_id", "=", reach.root)
-        .where("lineage", ">=", reach.lineageFrom)
-        .where("lineage", "<", reach.lineageTo);
-    }
+    if (filters.has("below")) rows = rows.where(lineage, ">=", reach.lineageFrom).where(lineage, "<", reach.lineageTo);
     return rows;
   });
 }

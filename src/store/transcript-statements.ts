@@ -79,7 +79,7 @@ function reading(db: Kysely<Schema>) {
         .select(["transcript.number", "role", "at_ms", "dropped_entries", "dropped_bytes", "body"])
         .where("transcript.task_id", "=", taskId)
         .where((eb) => eb.or([eb("page.through", "<=", bytesMax), eb("page.place", "=", sql.lit(1))]))
-        .orderBy("transcript.number"),
+        .orderBy("page.number"),
     ),
     finishedTranscriptsBefore: prepare({ beforeMs: 1, limit: 2 }, ({ beforeMs, limit }) =>
       db

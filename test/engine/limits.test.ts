@@ -105,8 +105,8 @@ describe("what cannot be done is refused by name and never done otherwise", () =
   const CASES: readonly (readonly [string, Readonly<Record<string, unknown>>, string])[] = [
     ["an unknown agent", { agent: "gpt" }, "unknown_agent"],
     ["a worktree", { isolation: "worktree" }, "workspace_failed"],
-    ["a model", { model: "opus" }, "invalid_arguments"],
-    ["options", { options: { effort: "high" } }, "invalid_arguments"],
+    ["a model of a program that takes none", { agent: "plain", model: "opus" }, "invalid_arguments"],
+    ["options of a program that has none", { agent: "plain", options: { effort: "high" } }, "invalid_arguments"],
     ["a result schema", { resultSchema: "{}" }, "invalid_arguments"],
     ["a directory outside of the roots", { cwd: "/etc" }, "workspace_not_allowed"],
   ];
@@ -119,8 +119,8 @@ describe("what cannot be done is refused by name and never done otherwise", () =
   });
 
   it.each([
-    ["model", { model: "opus" }],
-    ["options", { options: { effort: "high" } }],
+    ["model", { agent: "plain", model: "opus" }],
+    ["options", { agent: "plain", options: { effort: "high" } }],
     ["agent", { agent: "nobody" }],
   ])("also for a message: %s, with the handle of its task (P1)", async (field, args) => {
     await using test = await startTestEngine();

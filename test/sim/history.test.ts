@@ -198,7 +198,7 @@ describe("the history format", () => {
   });
 
   it("refuses an event of a form that is not known instead of guessing", () => {
-    const text = encodeHistory(longest()).replace('"event":{"v":1', '"event":{"v":99');
+    const text = encodeHistory(longest()).replace('"event":{"v":2', '"event":{"v":99');
     expect(decodeHistory(text)).toMatchObject({ kind: "refused" });
   });
 });

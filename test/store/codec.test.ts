@@ -101,6 +101,77 @@ describe("an older record", () => {
   });
 });
 
+describe("a record of form 1", () => {
+  const { origin, ...restOfTask } = accepted.task;
+  const { ancestors: _, ...originOfForm1 } = origin;
+  const by = { kind: "caller", name: "alice" } as const;
+  const message = { name: "message-2", bytes: 4 };
+  const form1 = (change: Record<string, unknown> = {}) => {
+    const { startHead: _start, lastAnswer: _answer, ...task } = restOfTask;
+    return { ...task, origin: originOfForm1, ...change };
+  };
+  const decodedEvent = (event: unknown) => decodeEvent(wrap(1, event));
+
+  it("is a task without ancestors, start, answer and choices, and becomes one with them (P2)", () => {
+    expect(decodeTask(wrap(1, form1()))).toEqual({ kind: "ok", value: accepted.task });
+  });
+
+  it("had no task above it but its parent (P16)", () => {
+    const parentTaskId = sampleAccepted(7).task.handle.taskId;
+    const child = decodeTask(wrap(1, form1({ origin: { ...originOfForm1, parentTaskId } })));
+
+    expect(child).toMatchObject({ kind: "ok", value: { origin: { parentTaskId, ancestors: [parentTaskId] } } });
+  });
+
+  it("lets whoever works now go on with each message that waits (P2)", () => {
+    const messages = [
+      { message, by, atMs: 1 },
+      { message, by, atMs: 2 },
+    ];
+
+    expect(decodeTask(wrap(1, form1({ messages })))).toMatchObject({
+      kind: "ok",
+      value: { messages: messages.map((waiting) => ({ ...waiting, choice: null })) },
+    });
+  });
+
+  it("is an event whose choices were texts or apart, and becomes one with them as objects (P2)", () => {
+    const [first] = accepted.events;
+    const { head: _head, ...start } = { head: null, ...started.events[0] };
+
+    expect(decodedEvent({ ...first, origin: originOfForm1 })).toEqual({ kind: "ok", value: first });
+    expect(decodedEvent(start)).toEqual({ kind: "ok", value: started.events[0] });
+    expect(decodedEvent({ atMs: 1, kind: "InputAnswered", questionId: "q_1", choice: "allow", by })).toEqual({
+      kind: "ok",
+      value: { atMs: 1, kind: "InputAnswered", questionId: "q_1", choice: { kind: "option", optionId: "allow" }, by },
+    });
+    expect(decodedEvent({ atMs: 1, kind: "MessageQueued", message, by })).toEqual({
+      kind: "ok",
+      value: { atMs: 1, kind: "MessageQueued", message, by, choice: null },
+    });
+    const reopened = { atMs: 1, kind: "TaskReopened", by, agent: "pi", driver: "pi", model: null };
+    expect(decodedEvent(reopened)).toEqual({
+      kind: "ok",
+      value: { atMs: 1, kind: "TaskReopened", by, choice: { agent: "pi", driver: "pi", model: null } },
+    });
+  });
+
+  it("is an event of any other kind as it was (P14)", () => {
+    for (const event of [...asked.events, ...settled.events]) {
+      expect(decodedEvent(event)).toEqual({ kind: "ok", value: event });
+    }
+  });
+
+  it.each([
+    ["a task that is no object", () => decodeTask(wrap(1, [accepted.task]))],
+    ["a task without an origin", () => decodeTask(wrap(1, form1({ origin: "alice" })))],
+    ["an event that is no object", () => decodeEvent(wrap(1, "TaskAccepted"))],
+    ["an event of a kind that nobody knows", () => decodeEvent(wrap(1, { atMs: 1, kind: "TaskDreamt" }))],
+  ])("is refused by name when it is broken: %s", (_what, decode) => {
+    expect(decode()).toMatchObject({ kind: "refused", reason: "malformed_record" });
+  });
+});
+
 function broken(change: (text: string) => string): string {
   const text = encodeTask(accepted.task);
   const changed = change(text);

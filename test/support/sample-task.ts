@@ -18,7 +18,7 @@ import {
   type ThreadId,
   threadIdFrom,
 } from "../../src/core/ids.ts";
-import type { Spec, Task, TerminalStatus, Verdict } from "../../src/core/task.ts";
+import type { Origin, Spec, Task, TerminalStatus, Verdict } from "../../src/core/task.ts";
 import type { Receipt, TaskChange } from "../../src/ports/store.ts";
 
 /** 2026-01-01T00:00:00Z; sample number n is created n seconds later. */
@@ -52,7 +52,6 @@ export function sampleAccepted(n: number, options: SampleOptions = {}): TaskChan
   const atMs = options.createdAtMs ?? SAMPLE_START_MS + n * 1_000;
   const caller = options.caller ?? "alice";
   const taskId = sampleTaskId(n);
-  const parent = options.parent ?? null;
   const prompt = options.prompt ?? `Do piece ${n}.`;
   const message = { name: "prompt.r1", bytes: Buffer.byteLength(prompt) };
   const by: Actor = { kind: "caller", name: caller };
@@ -63,21 +62,26 @@ export function sampleAccepted(n: number, options: SampleOptions = {}): TaskChan
       kind: "TaskAccepted",
       handle: { taskId, childThreadId: sampleThreadId(n), nodeId: nodeIdOf(taskId) },
       spec: sampleSpec(n, options.cwd ?? `/repo/repo-${n}`),
-      origin: {
-        caller,
-        conversation: options.conversation ?? null,
-        clientRequestId: options.key ?? `sample-key-${n}`,
-        parentTaskId: parent?.handle.taskId ?? null,
-        rootTaskId: parent?.origin.rootTaskId ?? taskId,
-        ancestors: parent === null ? [] : samplePath(parent),
-        depth: (parent?.origin.depth ?? 0) + 1,
-      },
+      origin: sampleOrigin(n, { ...options, caller }),
       message,
       by,
     },
     { kind: "RunQueued", ordinal: 1, message, by, reason: "new" },
   );
   return { ...change, texts: [{ name: message.name, body: prompt }] };
+}
+
+function sampleOrigin(n: number, options: SampleOptions & { readonly caller: string }): Origin {
+  const parent = options.parent ?? null;
+  return {
+    caller: options.caller,
+    conversation: options.conversation ?? null,
+    clientRequestId: options.key ?? `sample-key-${n}`,
+    parentTaskId: parent?.handle.taskId ?? null,
+    rootTaskId: parent?.origin.rootTaskId ?? sampleTaskId(n),
+    ancestors: parent === null ? [] : samplePath(parent),
+    depth: (parent?.origin.depth ?? 0) + 1,
+  };
 }
 
 /** Starts an attempt of a queued task. */

@@ -240,6 +240,7 @@ function settingsOf({ limits, settings }: TestEngineOptions): EngineSettings {
       ["codex", agent],
       ["strict", { ...agent, requireEvidence: "explicit" }],
       ["fragile", { ...agent, onLoss: "fail" }],
+      ["plain", { ...agent, driver: "command", onLoss: "fail" }],
     ]),
     defaultAgent: "codex",
     scratchRoot: "/nowhere",

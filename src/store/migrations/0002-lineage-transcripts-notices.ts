@@ -143,5 +143,5 @@ async function addAudiences(db: Kysely<unknown>): Promise<void> {
 }
 
 function typed(db: Kysely<unknown>): Kysely<Old> {
-  return db.withTables<Old>();
+  return db.$extendTables<Old>();
 }
