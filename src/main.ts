@@ -16,12 +16,12 @@ import {
   writeDaemonFile,
 } from "./config/daemon-files.ts";
 import type { Ready, StartDaemonInput, StartDaemonResult, StopMode } from "./cli/daemon.ts";
-import { createChildCredentials } from "./config/child-credentials.ts";
+import { CHILD_TOKEN_PATTERN, createChildCredentials } from "./config/child-credentials.ts";
 import { CONTRACT_VERSION } from "./config/contract-version.ts";
 import { engineSettings } from "./config/engine-settings.ts";
 import { knownSecrets } from "./config/known-secrets.ts";
 import type { DataDirRefusal } from "./config/private-files.ts";
-import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
+import { CALLER_TOKEN_PATTERN, openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
 import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
 import { childEnvironment } from "./config/child-environment.ts";
@@ -63,7 +63,7 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
   await using opened = createClosingStack();
   const { loaded } = options;
   const { config } = loaded;
-  const secrets = createSecrets();
+  const secrets = createSecrets([CALLER_TOKEN_PATTERN, CHILD_TOKEN_PATTERN]);
   const { mask } = secrets;
   const log = createPinoLog({ level: config.log.level, stream: options.stderr, terminal: options.stderr.isTTY, mask });
   const clock = createWallClock();
@@ -160,13 +160,13 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
         log,
       }),
       createMetricsRoute({
-        render: () =>
+        render: (openConnections) =>
           meter.render({
             tasks: () => kept.counts(),
             running: () => engine.load().running,
             queued: () => engine.load().queued,
             waiting: () => engine.waiting,
-            openConnections: () => mcp.openCallCount(),
+            openConnections,
             eventLoopDelay: eventLoop.take,
           }),
       }),
