@@ -11,7 +11,7 @@
  *   {"options": […], "modes": {…}}                 config options and modes of its sessions
  *   {"on": {"session/new": [steps]}}               steps before the usual answer to a method; `error` and `result` answer
  *   {"prompts": [[steps], [steps]]}                steps of the first, second, … prompt of a session
- *   {"ignoreCancel": true}
+ *   {"ignoreCancel": true}, {"lingers": true}      does not end its turn, does not end with its standard input
  *
  * A prompt without steps there holds them itself, from the first `[{` to the last `]`, else it is said back. A turn whose
  * steps do not end it ends with `end_turn`.
@@ -22,7 +22,7 @@
  *   {"ask": [{"toolCall": {…}, "options": […]}, …]}   permission requests, all at once; goes on when all are answered
  *   {"request": "fs/read_text_file", "params": {…}}   any request to the client; goes on when it is answered
  *   {"answers": true}                         says what the last `ask` or `request` was answered, as JSON
- *   {"say": "…"} of {"echo": "prompt" | "history" | "servers" | "config" | "env:NAME" | "cwd"}
+ *   {"echo": "prompt" | "history" | "servers" | "config" | "env:NAME" | "cwd"}   says the prompt, all prompts as JSON, …
  *   {"end": "max_tokens"}, {"result": {…}}    ends the turn with this stop reason, or this result
  *   {"error": {"code": -32000, "message": "…", "data": …}}
  *   {"raw": "text"}, {"bytes": 9000000}       a line as it is; a line of so many bytes
@@ -33,7 +33,7 @@
  */
 
 import { spawn } from "node:child_process";
-import { appendFileSync, closeSync, existsSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, existsSync, readFileSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -42,6 +42,56 @@ type Session = { prompts: string[]; said: string[]; config: Record<string, unkno
 
 const WAIT_MS = 5;
 const HANG_MS = 600_000;
+
+type Action = (value: unknown, step: Fields, sessionId: string) => unknown;
+
+const VERDICTS: Readonly<Record<string, (value: unknown) => Fields>> = {
+  end: (value) => ({ result: { stopReason: value } }),
+  result: (value) => ({ result: value }),
+  error: (value) => ({ error: value }),
+};
+
+const ACTIONS: Readonly<Record<string, Action>> = {
+  say: (value, step, sessionId) => say(sessionId, String(value), step),
+  think: (text, _, sessionId) =>
+    update(sessionId, { sessionUpdate: "agent_thought_chunk", content: { type: "text", text } }),
+  update: (value, _, sessionId) => update(sessionId, fieldsOf(value)),
+  tool: (value, _, sessionId) => update(sessionId, { sessionUpdate: "tool_call", ...fieldsOf(value) }),
+  toolUpdate: (value, _, sessionId) => update(sessionId, { sessionUpdate: "tool_call_update", ...fieldsOf(value) }),
+  async ask(value, _, sessionId) {
+    const questions = Array.isArray(value) ? value : [];
+    answers = await Promise.all(
+      questions.map((question) => request("session/request_permission", { sessionId, ...fieldsOf(question) })),
+    );
+  },
+  async request(value, step) {
+    answers = await request(String(value), fieldsOf(step["params"] ?? {}));
+  },
+  answers: (_, step, sessionId) => say(sessionId, JSON.stringify(answers), step),
+  echo: (value, step, sessionId) => say(sessionId, echoOf(String(value), sessionId), step),
+  raw: (value) => write(`${String(value)}\n`),
+  bytes: (value) => write(`"${"x".repeat(Number(value) - 2)}"\n`),
+  slowly() {
+    slowly = true;
+  },
+  stderr: (value) => writeSync(2, String(value)),
+  write: (value, step) => writeFileSync(String(value), String(step["text"] ?? process.pid)),
+  append: (value, step) => appendFileSync(String(value), String(step["text"])),
+  async waitFile(value) {
+    while (!existsSync(String(value))) await delay(WAIT_MS);
+  },
+  start(value) {
+    const output = value === "holding" ? "inherit" : "ignore";
+    spawn("/bin/sleep", ["600"], { detached: true, stdio: ["ignore", output, output] }).unref();
+  },
+  hang: () => delay(HANG_MS),
+  exit: (value) => process.exit(Number(value)),
+  async die(value) {
+    process.kill(process.pid, String(value));
+    await delay(HANG_MS);
+  },
+  closeOutput: () => closeSync(1),
+};
 
 const setting = fieldsOf(JSON.parse(process.env["ACP_AGENT"] ?? "{}"));
 const sessions = new Map<string, Session>(Object.entries(readState()));
@@ -52,7 +102,8 @@ let answers: unknown = null;
 let promptRunning = false;
 let cancelTurn: (() => void) | null = null;
 
-for await (const line of createInterface({ input: process.stdin })) void receive(JSON.parse(line));
+for await (const line of createInterface({ input: process.stdin })) receive(JSON.parse(line));
+if (setting["lingers"] !== true) process.exit(0);
 
 function receive(message: Fields): void {
   if (typeof setting["log"] === "string") appendFileSync(setting["log"], `${JSON.stringify(message)}\n`);
@@ -191,102 +242,12 @@ function stepsFor(text: string, number: number): readonly Fields[] {
 /** The answer that a step gives, or null. */
 async function perform(steps: readonly Fields[], sessionId: string): Promise<Fields | null> {
   for (const step of steps) {
-    const verdict = await act(step, sessionId);
-    if (verdict !== null) return verdict;
-  }
-  return null;
-}
-
-async function act(step: Fields, sessionId: string): Promise<Fields | null> {
-  const [name = ""] = Object.keys(step);
-  const value = step[name];
-  switch (name) {
-    case "say":
-      say(sessionId, String(value), step);
-      return null;
-    case "think":
-      update(sessionId, { sessionUpdate: "agent_thought_chunk", content: { type: "text", text: value } });
-      return null;
-    case "update":
-      update(sessionId, fieldsOf(value));
-      return null;
-    case "tool":
-      update(sessionId, { sessionUpdate: "tool_call", ...fieldsOf(value) });
-      return null;
-    case "toolUpdate":
-      update(sessionId, { sessionUpdate: "tool_call_update", ...fieldsOf(value) });
-      return null;
-    case "ask":
-      answers = await Promise.all(
-        (Array.isArray(value) ? value : []).map((question) =>
-          request("session/request_permission", { sessionId, ...fieldsOf(question) }),
-        ),
-      );
-      return null;
-    case "request":
-      answers = await request(String(value), fieldsOf(step["params"] ?? {}));
-      return null;
-    case "answers":
-      say(sessionId, JSON.stringify(answers), step);
-      return null;
-    case "echo":
-      say(sessionId, echoOf(String(value), sessionId), step);
-      return null;
-    case "end":
-      return { result: { stopReason: value } };
-    case "result":
-      return { result: value };
-    case "error":
-      return { error: value };
-    default:
-      return misbehave(name, step);
-  }
-}
-
-async function misbehave(name: string, step: Fields): Promise<null> {
-  const value = step[name];
-  switch (name) {
-    case "raw":
-      write(`${String(value)}\n`);
-      return null;
-    case "bytes":
-      write(`"${"x".repeat(Number(value) - 2)}"\n`);
-      return null;
-    case "slowly":
-      slowly = true;
-      return null;
-    case "stderr":
-      writeSync(2, String(value));
-      return null;
-    case "write":
-      writeFileSync(String(value), String(step["text"] ?? process.pid));
-      return null;
-    case "append":
-      appendFileSync(String(value), String(step["text"]));
-      return null;
-    case "waitFile":
-      while (!existsSync(String(value))) await delay(WAIT_MS);
-      return null;
-    case "start": {
-      const output = value === "holding" ? "inherit" : "ignore";
-      spawn("/bin/sleep", ["600"], { detached: true, stdio: ["ignore", output, output] }).unref();
-      return null;
-    }
-    case "hang":
-      await delay(HANG_MS);
-      return null;
-    case "exit":
-      process.exit(Number(value));
-      break;
-    case "die":
-      process.kill(process.pid, String(value));
-      await delay(HANG_MS);
-      return null;
-    case "closeOutput":
-      closeSync(1);
-      return null;
-    default:
-      throw new Error(`no such step: ${JSON.stringify(step)}`);
+    const [name = ""] = Object.keys(step);
+    const verdict = VERDICTS[name];
+    if (verdict !== undefined) return verdict(step[name]);
+    const act = ACTIONS[name];
+    if (act === undefined) throw new Error(`no such step: ${JSON.stringify(step)}`);
+    await act(step[name], step, sessionId);
   }
   return null;
 }
@@ -355,7 +316,10 @@ function readState(): Record<string, Session> {
 
 function writeState(): void {
   const file = setting["state"];
-  if (typeof file === "string") writeFileSync(file, JSON.stringify(Object.fromEntries(sessions)));
+  if (typeof file !== "string") return;
+  // Whole or not at all: this process may be killed at any moment.
+  writeFileSync(`${file}.new`, JSON.stringify(Object.fromEntries(sessions)));
+  renameSync(`${file}.new`, file);
 }
 
 function fieldsOf(value: unknown): Fields {

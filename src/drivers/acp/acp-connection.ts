@@ -75,7 +75,7 @@ export function openAcpConnection(child: Child, clock: Clock, listener: AcpListe
   const writable = new WritableStream<AnyMessage>({
     async write(message) {
       traffic.sent(message);
-      await child.write(`${JSON.stringify(message)}\n`);
+      await child.write(lineOf(message));
       traffic.answered(message);
     },
   });
@@ -157,6 +157,14 @@ async function pump(pipe: {
     }
   }
   return "closed";
+}
+
+/** Some agents' line readers end a line at these, too. */
+const LINE_ENDS = /[\u0085\u2028\u2029]/g;
+
+function lineOf(message: AnyMessage): string {
+  const escaped = (end: string): string => `\\u${end.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return `${JSON.stringify(message).replace(LINE_ENDS, escaped)}\n`;
 }
 
 type Incoming =
