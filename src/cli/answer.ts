@@ -29,7 +29,7 @@ const itemShape = {
       kind: optionalText,
       optionIds: z.array(z.string()).optional(),
       /** What was answered, where somebody has. */
-      answer: z.unknown(),
+      answer: z.unknown().optional(),
     })
     .optional(),
   problem: z

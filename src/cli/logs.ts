@@ -107,9 +107,9 @@ async function follow(command: Command, taskId: string, reading: Reading, signal
     if (read.kind !== "answer" || read.answer.error !== undefined || wasSettled || command.io.stdout.isClosed)
       return finish(command, read, !reading.hasPrinted());
     const { answer } = read;
-    const question = needsAnswer(answer) ? (answer.question?.questionId ?? "its question") : "";
+    const question = needsAnswer(answer) ? (answer.question?.questionId ?? "") : "";
     if (question !== "" && question !== told)
-      note(command.io, command.options, `It asks something: delegate-mcp show ${taskId}, then delegate-mcp answer`);
+      note(command.io, command.options, `It asks something (${question}): delegate-mcp show ${taskId}`);
     told = question;
     // What was written between the page and the end is read once more.
     wasSettled = isSettled(answer);
