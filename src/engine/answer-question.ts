@@ -59,7 +59,7 @@ export function createAnswerQuestion(world: {
       guard: async (_tx, current) => notAllowed(current, request.questionId, caller),
     });
     const shown = now ?? task;
-    if (decision.kind === "accepted") return presenter.answer(shown, caller);
+    if (decision.kind === "accepted") return presenter.answer(shown, caller, { sent: "answered" });
     const recorded = await recordedAnswer(shown, request.questionId);
     if (recorded !== null && (await isSame(shown.handle.taskId, recorded, asked))) {
       return presenter.answer(shown, caller, { alreadyDone: true });

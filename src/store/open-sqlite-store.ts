@@ -124,7 +124,7 @@ async function assemble(options: SqliteStoreOptions, opened: Opened): Promise<St
   const { path, writer, statements, lock } = opened;
   const reads = openReader(path);
   // Kysely closes a connection only once it has been used.
-  await statements.unreadOfCaller.run(reads, { caller: "" });
+  await statements.unreadOfAudience.run(reads, { caller: "", parent_id: "" });
   return createSqlStore({
     db: writer,
     reads,

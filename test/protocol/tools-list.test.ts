@@ -87,8 +87,8 @@ describe("the list of tools", () => {
     const tools = listAt(await listed(daemon, "legacy"), "result", "tools");
     const marked = (hint: string): readonly string[] =>
       tools.filter((tool) => at(tool, "annotations", hint) === true).map((tool) => textAt(tool, "name"));
-    expect(marked("readOnlyHint")).toEqual(["task_wait", "task_status", "task_list"]);
-    expect(marked("destructiveHint")).toEqual(["task_cancel"]);
+    expect(marked("readOnlyHint")).toEqual(["task_wait", "task_status", "task_list", "thread_read", "list_agents"]);
+    expect(marked("destructiveHint")).toEqual(["task_answer", "task_cancel"]);
     expect(marked("idempotentHint")).toEqual(expect.arrayContaining(["delegate_task", "task_cancel", "task_ack"]));
   });
 });

@@ -1,0 +1,22 @@
+/**
+ * `GET /metrics`: what is counted and measured, as a Prometheus server reads it. For tokens with the scope `read`; one of the
+ * plugins for people, so that children are refused before.
+ *
+ * Absent on purpose: a port of its own without a token. A scraper can send a header.
+ */
+
+import type { FastifyPluginAsync } from "fastify";
+import { requireScope } from "./auth.ts";
+
+export type MetricsRouteOptions = {
+  readonly render: () => Promise<{ readonly contentType: string; readonly body: string }>;
+};
+
+export function createMetricsRoute({ render }: MetricsRouteOptions): FastifyPluginAsync {
+  return async (app) => {
+    app.get("/metrics", { onRequest: requireScope("read") }, async (_request, reply) => {
+      const { contentType, body } = await render();
+      return reply.type(contentType).header("cache-control", "no-store").send(body);
+    });
+  };
+}
