@@ -85,9 +85,19 @@ export function refuse(command: Command, answer: Answer): number {
     return exitCode;
   }
   const what = answer.error === undefined ? "That beginning of an id names several tasks." : answer.say;
-  const details = (answer.tasks ?? []).map((task) => `${task.taskId ?? ""}  ${task.status ?? ""}  ${line(task.title)}`);
+  const tasks = (answer.tasks ?? []).map((task) => `${task.taskId ?? ""}  ${task.status ?? ""}  ${line(task.title)}`);
+  const details = [...recordedLines(answer), ...tasks];
   const fix = adviceOf(answer, code);
   return fail(command.io, command.options, { kind: "failure", code, exitCode, what, why: null, details, fix });
+}
+
+/** The answer that a question had already got, and whose it was. */
+function recordedLines({ error, question, meta }: Answer): readonly string[] {
+  const given = question?.answer;
+  if (error?.code !== "not_pending" || given === undefined || given === null) return [];
+  const by = [meta?.by?.kind, meta?.by?.name].filter((part) => part !== undefined).join(" ");
+  const shown = typeof given === "string" ? given : JSON.stringify(given);
+  return [`${question?.questionId ?? ""}  answered ${line(shown)}${by === "" ? "" : `  by ${line(by)}`}`];
 }
 
 /** The next step in words of the command line; what the daemon says is meant for models and names its tools. */
@@ -111,6 +121,7 @@ const ADVICE: Readonly<Partial<Record<Code | "ambiguous", string>>> = {
   unknown_agent: "See the agents: delegate-mcp agents",
   agent_unavailable: "See the agents: delegate-mcp agents",
   workspace_not_allowed: "Name a directory below workspaces.roots with --cwd, or have the operator add one.",
+  not_pending: "See how the task stands: delegate-mcp show ID",
   capacity_full: SAME_KEY,
   tree_limit: SAME_KEY,
   rate_limit: SAME_KEY,

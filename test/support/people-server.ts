@@ -8,10 +8,12 @@ import type { FastifyPluginAsync } from "fastify";
 import type { Caller, Scope } from "../../src/core/caller.ts";
 import { nodeIdOf, taskIdFrom } from "../../src/core/ids.ts";
 import type { Authenticate } from "../../src/http/auth.ts";
+import { createTaskRoutes } from "../../src/http/task-routes.ts";
 import { createThreadRoutes } from "../../src/http/thread-routes.ts";
 import type { ToolCallOptions } from "../../src/http/tool-calls.ts";
 import { createUpkeepRoutes, type UpkeepRouteOptions } from "../../src/http/upkeep-routes.ts";
 import type { ExportLine, HostReport, PruneReport, TaskChangeNote, Upkeep } from "../../src/ports/upkeep.ts";
+import type { Tool } from "../../src/mcp/tool.ts";
 import { createWallClock } from "../../src/system/wall-clock.ts";
 import { createQuietLog, type QuietLog } from "./quiet-log.ts";
 import { startWireServer } from "./wire-server.ts";
@@ -42,7 +44,10 @@ export type PeopleOptions = Partial<Pick<UpkeepRouteOptions, "keepAliveMs" | "st
   /** Lines of every export of `TASK_ID`; by default a head and an end. */
   readonly lines?: () => AsyncIterable<ExportLine>;
   readonly host?: HostReport;
-  /** The answer of every tool. */
+  readonly isReady?: boolean;
+  /** Tools of `/mcp`, by default those of the wire. */
+  readonly tools?: readonly Tool[];
+  /** The answer of every tool of `/api`. */
   readonly answer?: (called: ToolCalled) => Readonly<Record<string, unknown>>;
 };
 
@@ -78,18 +83,25 @@ export async function startPeopleServer(options: PeopleOptions = {}): Promise<Pe
     },
     render: () => ({ say: "2 tasks", next: { kind: "use_result" }, tasks: [TASK_ID, OTHER_ID] }),
   };
-  const { keepAliveMs = 10_000, lines: _lines, host: _host, answer: _answer, ...limits } = options;
+  const { keepAliveMs = 10_000, tools: tooling, streamsMax, bufferBytesMax } = options;
   const upkeepRoutes = createUpkeepRoutes({
     ...tools,
-    ...limits,
+    ...(streamsMax === undefined ? {} : { streamsMax }),
+    ...(bufferBytesMax === undefined ? {} : { bufferBytesMax }),
     upkeep,
     log,
     clock: createWallClock(),
     keepAliveMs,
     authenticate,
   });
-  const people: readonly FastifyPluginAsync[] = [createThreadRoutes(tools), upkeepRoutes];
-  const server = await startWireServer({ people, http: { authenticate } });
+  const taskRoutes = createTaskRoutes({ ...tools, engine: { ...tools.engine, cancel: expectNoCancel } });
+  const people: readonly FastifyPluginAsync[] = [taskRoutes, createThreadRoutes(tools), upkeepRoutes];
+  const isReady = (): boolean => options.isReady ?? true;
+  const mcp = {
+    serverInfo: { name: "delegate-mcp", version: "1.2.3" },
+    ...(tooling === undefined ? {} : { tools: tooling }),
+  };
+  const server = await startWireServer({ people, mcp, http: { authenticate, isReady } });
   const ask = (path: string, name: string, init: RequestInit = {}): Promise<Response> =>
     fetch(`${server.origin}${path}`, {
       ...init,
@@ -131,6 +143,10 @@ async function* shortExport(): AsyncGenerator<ExportLine> {
   yield { kind: "head", format: 1, exportedAt: "2026-01-01T00:00:00.000Z", taskId: TASK_ID };
   yield { kind: "text", name: "task", body: "line 1\nline 2 漢字" };
   yield { kind: "end", events: 0, texts: 1, entries: 0 };
+}
+
+function expectNoCancel(): never {
+  throw new Error("this server cancels nothing");
 }
 
 /** Tasks whose ids begin so, as the engine lists them: of this daemon there are two, and alice's is the first. */
