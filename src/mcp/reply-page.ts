@@ -24,6 +24,7 @@ export function renderPage(answer: Of<"page">, context: ReplyContext): Rendered 
     status: view.status,
     phase: view.phase,
     ...view.handle,
+    stop: view.outcome && { proof: view.outcome.stop.proof },
     nextCursor,
     ...pendingFields(answer.pending),
     fromChild: parts.length === 0 ? null : { note: PAGE_NOTE, view: page.name, totalBytes, parts },

@@ -78,6 +78,8 @@ export type TestEngineOptions = {
   readonly settings?: Partial<EngineSettings>;
   readonly workspace?: Workspace;
   readonly parts?: Partial<typeof PLAIN_PARTS>;
+  /** Drivers besides the fake one, by their own names. */
+  readonly drivers?: readonly Driver[];
   /** False: `engine.start` is left to the test. */
   readonly started?: boolean;
 };
@@ -117,7 +119,9 @@ async function open(
   const ids = createSimIds(createRandom(`life ${life}`), clock.wallMs);
   const settings = settingsOf(options);
   const workspace = options.workspace ?? createPlainWorkspace();
-  const drivers: ReadonlyMap<string, Driver> = new Map([[driver.name, driver]]);
+  const drivers: ReadonlyMap<string, Driver> = new Map(
+    [driver, ...(options.drivers ?? [])].map((known) => [known.name, known]),
+  );
   const engine = createEngine({
     ...PLAIN_PARTS,
     ...options.parts,
@@ -264,8 +268,8 @@ function createPlainWorkspace(): Workspace {
 export type FakeChildren = Children & {
   readonly stops: readonly StopTarget[];
   readonly released: readonly string[];
-  /** From now on stops find these left over. */
-  leave(survivors: readonly Survivor[]): void;
+  /** From now on stops find these left over; only those of one task, if it is named. */
+  leave(survivors: readonly Survivor[], taskId?: string): void;
   /** Holds stops back until the returned function, or `freeStops`, is called. */
   holdStops(): () => void;
   freeStops(): void;
@@ -276,6 +280,7 @@ export function createFakeChildren(): FakeChildren {
   const stops: StopTarget[] = [];
   const released: string[] = [];
   let left: readonly Survivor[] = [];
+  let leftOf = "";
   let gate: PromiseWithResolvers<void> | null = null;
   const freeStops = (): void => {
     gate?.resolve();
@@ -288,13 +293,14 @@ export function createFakeChildren(): FakeChildren {
     async stop(target): Promise<StopReport> {
       stops.push(target);
       await gate?.promise;
-      if (left.length > 0) return { kind: "survivors", survivors: left };
+      if (left.length > 0 && target.mark.includes(leftOf)) return { kind: "survivors", survivors: left };
       return { kind: "proven", stop: { proof: "marker+tree", survivors: [], kept: [], by: null } };
     },
     heartbeat: () => undefined,
     release: async (mode) => void released.push(mode),
-    leave(survivors) {
+    leave(survivors, taskId = "") {
       left = survivors;
+      leftOf = taskId;
     },
     holdStops() {
       gate = Promise.withResolvers<void>();
