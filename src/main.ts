@@ -25,6 +25,7 @@ import { CALLER_TOKEN_PATTERN, openTokens, type TokenStore, tokenFileOf } from "
 import type { Caller } from "./core/caller.ts";
 import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
 import { childEnvironment } from "./config/child-environment.ts";
+import { createAcpDriver } from "./drivers/acp/acp-driver.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
 import { createProgramProbe } from "./drivers/program-probe.ts";
@@ -87,7 +88,7 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
   const children = createGuardClient({ daemonId: settings.daemonId, leaseMs: settings.guardLeaseMs, clock, log });
   opened.use(children);
   const drivers = new Map(
-    [withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]),
+    [withScratch(createCommandDriver()), createAcpDriver(), createFakeDriver()].map((driver) => [driver.name, driver]),
   );
   const workspace = createLocalWorkspace(config.workspaces);
   const notifiers = createNotifiers({
