@@ -71,7 +71,7 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
   const drivers = new Map(
     [withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]),
   );
-  const workspace = createLocalWorkspace(config.workspaces);
+  const workspace = createLocalWorkspace({ ...config.workspaces, clock });
   const engine = createEngine({
     store: store.store,
     drivers,

@@ -99,7 +99,7 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
   const drivers = new Map<string, Driver>(
     [withScratch(createCommandDriver()), driver].map((known) => [known.name, known]),
   );
-  const workspace = createLocalWorkspace({ roots: [join(root, "work")], map: [] });
+  const workspace = createLocalWorkspace({ roots: [join(root, "work")], map: [], clock });
   const engine = createEngine({ store, drivers, children, workspace, clock, ids, log, faults: noFaults, settings });
   const tools = createTools({ engine, nonce: ids.nonce });
   const mcp = createMcpPlugin({
