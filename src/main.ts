@@ -16,49 +16,67 @@ import {
   writeDaemonFile,
 } from "./config/daemon-files.ts";
 import type { Ready, StartDaemonInput, StartDaemonResult, StopMode } from "./cli/daemon.ts";
+import { CHILD_TOKEN_PATTERN, createChildCredentials } from "./config/child-credentials.ts";
 import { CONTRACT_VERSION } from "./config/contract-version.ts";
 import { engineSettings } from "./config/engine-settings.ts";
 import { knownSecrets } from "./config/known-secrets.ts";
 import type { DataDirRefusal } from "./config/private-files.ts";
-import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
+import { CALLER_TOKEN_PATTERN, openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
 import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
+import { childEnvironment } from "./config/child-environment.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
+import { createProgramProbe } from "./drivers/program-probe.ts";
 import { withScratch } from "./drivers/with-scratch.ts";
 import { createEngine, type RunningEngine } from "./engine/create-engine.ts";
 import { createGuardClient } from "./guard/guard-client.ts";
+import { createPeers } from "./guard/peer-process.ts";
 import { type AuthProblem, callerOf } from "./http/auth.ts";
 import { createHttpApp } from "./http/http-app.ts";
 import { listen } from "./http/listen.ts";
+import { createIdentify } from "./http/identify.ts";
+import { createMetricsRoute } from "./http/metrics-route.ts";
 import { createTaskRoutes } from "./http/task-routes.ts";
+import { createThreadRoutes } from "./http/thread-routes.ts";
+import { createUpkeepRoutes } from "./http/upkeep-routes.ts";
+import { KNOWN_CLIENTS } from "./mcp/client-profile.ts";
+import { TOOL_NAMES } from "./mcp/descriptions.ts";
 import { INSTRUCTIONS } from "./mcp/instructions.ts";
 import { createLocalCalls } from "./mcp/local-calls.ts";
 import { createMcpPlugin, type McpSurface } from "./mcp/mcp-plugin.ts";
 import { createTools } from "./mcp/tools/create-tools.ts";
+import { createMeteredStore } from "./store/metered-store.ts";
 import { openSqliteStore } from "./store/open-sqlite-store.ts";
+import { createNotifiers } from "./notify/create-notifiers.ts";
 import { noFaults } from "./system/no-faults.ts";
+import { watchEventLoop } from "./system/event-loop-delay.ts";
 import { thisProcess } from "./system/this-process.ts";
 import { createUlidSource } from "./system/ulid-source.ts";
 import { createWallClock } from "./system/wall-clock.ts";
 import { createPinoLog } from "./telemetry/pino-log.ts";
+import { createPrometheusMeter } from "./telemetry/prometheus-meter.ts";
+import { createSecrets } from "./telemetry/secrets.ts";
 import { createLocalWorkspace } from "./workspace/local-workspace.ts";
 
 export async function startDaemon(options: StartDaemonInput): Promise<StartDaemonResult> {
   await using opened = createClosingStack();
   const { loaded } = options;
   const { config } = loaded;
-  const log = createPinoLog({ level: config.log.level, stream: options.stderr, terminal: options.stderr.isTTY });
+  const secrets = createSecrets([CALLER_TOKEN_PATTERN, CHILD_TOKEN_PATTERN]);
+  const { mask } = secrets;
+  const log = createPinoLog({ level: config.log.level, stream: options.stderr, terminal: options.stderr.isTTY, mask });
   const clock = createWallClock();
+  const meter = createPrometheusMeter({ clients: KNOWN_CLIENTS, tools: TOOL_NAMES });
   const ids = createUlidSource(clock);
 
   // The world: the directory's lock comes first, so that nothing else is touched by a second daemon.
   const store = await openSqliteStore({ dataDir: config.dataDir, clock, log, ...thisProcess });
   if (store.kind === "refused") return refusedStore(store.reason, store.detail, config.dataDir);
-  opened.use(store.store);
+  const kept = createMeteredStore(opened.use(store.store), meter, clock);
   const tokens = await openTokens(config.dataDir);
   if (tokens.kind === "refused") return refusal(tokens);
-  for (const secret of knownSecrets(loaded)) log.addSecret(secret);
+  for (const secret of knownSecrets(loaded)) secrets.add(secret);
   const key = openSessionKey(config.dataDir);
   if (key.kind === "refused") return refusal(key);
   const identity = openDaemonId(config.dataDir);
@@ -72,8 +90,17 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
     [withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]),
   );
   const workspace = createLocalWorkspace({ ...config.workspaces, clock });
+  const notifiers = createNotifiers({
+    targets: config.notify,
+    environment: loaded.environment,
+    commandEnv: childEnvironment(loaded.environment, []),
+    clock,
+    killGroup: thisProcess.killGroup,
+  });
+  const credentials = createChildCredentials(Buffer.from(key.key));
+  let mcpUrl: string | null = null;
   const engine = createEngine({
-    store: store.store,
+    store: kept,
     drivers,
     children,
     workspace,
@@ -82,10 +109,16 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
     log,
     faults: noFaults,
     settings,
+    meter,
+    credentials,
+    probe: createProgramProbe(settings.agents, clock),
+    notifiers,
+    mask,
+    mcpUrl: () => mcpUrl,
   });
 
   // The surfaces.
-  const tools = createTools({ engine, nonce: ids.nonce });
+  const tools = createTools({ engine, meter, contractVersion: CONTRACT_VERSION, nonce: ids.nonce });
   const serverInfo = { name: "delegate-mcp", title: "delegate-mcp", version: options.version };
   const clientOf = (client: { readonly name: string } | null) =>
     client === null ? undefined : config.clients[client.name];
@@ -100,16 +133,50 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
     slices: { overrideMs: (client) => clientOf(client)?.waitSliceMs ?? null, learnedMs: () => null },
     eraOverride: (client) => clientOf(client)?.era ?? null,
   });
+  const authenticate = createIdentify({
+    daemonId: settings.daemonId,
+    byToken: config.server.auth === "none" ? () => LOCAL : (token) => callerOfToken(tokens.tokens, token),
+    peers: createPeers({ platform: thisProcess.platform, daemonId: settings.daemonId }),
+    credentials,
+    childOf: engine.childOf,
+  });
+  const calls = { engine, ...createLocalCalls(tools, ids.nonce) };
+  const eventLoop = watchEventLoop();
+  opened.use({ [Symbol.asyncDispose]: async () => eventLoop[Symbol.dispose]() });
   const app = await createHttpApp({
     ...config.server,
-    authenticate: config.server.auth === "none" ? () => LOCAL : (token) => authenticate(tokens.tokens, token),
-    isReady: () => store.store.healthy(),
+    authenticate,
+    isReady: () => kept.healthy(),
     mcp: mcp.plugin,
-    people: [createTaskRoutes({ engine, ...createLocalCalls(tools, ids.nonce) })],
+    people: [
+      createTaskRoutes(calls),
+      createThreadRoutes(calls),
+      createUpkeepRoutes({
+        ...calls,
+        upkeep: engine.upkeep,
+        clock,
+        keepAliveMs: config.server.keepAliveMs,
+        authenticate,
+        log,
+      }),
+      createMetricsRoute({
+        render: (openConnections) =>
+          meter.render({
+            tasks: () => kept.counts(),
+            running: () => engine.load().running,
+            queued: () => engine.load().queued,
+            waiting: () => engine.waiting,
+            openConnections,
+            eventLoopDelay: eventLoop.take,
+          }),
+      }),
+    ],
     log,
   });
   const bound = await listen(app, config.server.host, config.server.port);
   if (bound.kind === "refused") return { ...bound, url: null };
+
+  mcpUrl = `${bound.url}/mcp`;
 
   // Ready: what is unfinished goes on from here.
   await engine.start();
@@ -156,7 +223,7 @@ function refusedStore(reason: string, detail: string, dataDir: string): Refused 
 /** The caller of a daemon without tokens (`--no-auth`). */
 const LOCAL: Caller = { name: "local", scopes: ["read", "delegate", "admin"], kind: "caller", conversation: null };
 
-function authenticate(tokens: TokenStore, token: string | null): Caller | AuthProblem {
+function callerOfToken(tokens: TokenStore, token: string | null): Caller | AuthProblem {
   if (token === null) return { problem: "missing" };
   const found = tokens.authenticate(token);
   if (found.kind !== "known") return { problem: found.kind };

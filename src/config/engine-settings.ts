@@ -4,6 +4,7 @@
 
 import path from "node:path";
 
+import { PERMISSIONS } from "../core/task.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import { childEnvironment } from "./child-environment.ts";
 import type { LoadedConfig } from "./load-config.ts";
@@ -11,6 +12,7 @@ import type { AgentConfig } from "./schema.ts";
 
 /** Running time of a task that names no limit of its own. */
 const MAX_ACTIVE_MS = 24 * 60 * 60_000;
+const DAY_MS = 24 * 60 * 60_000;
 
 export function engineSettings({ config, environment }: LoadedConfig, daemonId: string): EngineSettings {
   const agents = Object.entries(config.agents).map(
@@ -25,6 +27,12 @@ export function engineSettings({ config, environment }: LoadedConfig, daemonId: 
     questionDeadlineMs: config.questions.deadlineMs,
     maxActiveMs: MAX_ACTIVE_MS,
     permissionsMax: config.permissions.max,
+    approvalsBy: config.permissions.approvalsBy,
+    retention: {
+      resultsMs: config.retention.resultsDays * DAY_MS,
+      transcriptsMs: config.retention.transcriptsDays * DAY_MS,
+      tombstonesMs: config.retention.tombstonesDays * DAY_MS,
+    },
     guardLeaseMs: config.guard.leaseMs,
     agents: new Map(agents),
     defaultAgent: named?.[0] ?? agents[0]?.[0] ?? null,
@@ -41,6 +49,7 @@ function agentSettings(agent: AgentConfig, environment: Readonly<Record<string, 
     model: agent.model ?? null,
     trusted: agent.trusted ?? agent.driver === "command",
     requireEvidence: agent.requireEvidence ?? "assumed",
+    levels: PERMISSIONS,
     env: childEnvironment(environment, agent.env ?? []),
   };
 }

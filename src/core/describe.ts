@@ -89,6 +89,18 @@ export function describe(task: Task, nowMs: number): TaskView {
   };
 }
 
+/**
+ * The same view for somebody who may not answer the child's question: a child sees that its descendant waits and waits too,
+ * others are told that a person has to decide.
+ */
+export function withoutAnswering(view: TaskView, instead: "wait" | "ask_user"): TaskView {
+  if (view.next.kind !== "answer") return view;
+  const { handle, news, steps } = view;
+  const next: NextStep =
+    instead === "wait" ? { kind: "wait", seen: [{ taskId: handle.taskId, news, steps }] } : { kind: "ask_user" };
+  return { ...view, next };
+}
+
 export function statusOf(task: Task): Status {
   const { state } = task;
   switch (state.kind) {

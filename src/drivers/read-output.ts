@@ -11,15 +11,26 @@ export async function readOutput(
   signal: AbortSignal,
   onChunk: (bytes: Uint8Array) => Promise<void>,
 ): Promise<void> {
+  for await (const chunk of chunksUntilAborted(stream, signal)) await onChunk(chunk);
+}
+
+/** The same as a stream of its own, for readers of lines. */
+export async function* chunksUntilAborted(
+  stream: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void> {
   const iterator = stream[Symbol.asyncIterator]();
-  for (;;) {
-    const result = await nextUnlessAborted(iterator, signal);
-    if (result === null) {
-      iterator.return?.().catch(() => undefined);
-      return;
+  let unread = true;
+  try {
+    for (;;) {
+      const result = await nextUnlessAborted(iterator, signal);
+      if (result === null) return;
+      unread = result.done !== true;
+      if (result.done === true) return;
+      yield result.value;
     }
-    if (result.done === true) return;
-    await onChunk(result.value);
+  } finally {
+    if (unread) iterator.return?.().catch(() => undefined);
   }
 }
 

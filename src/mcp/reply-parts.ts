@@ -11,7 +11,12 @@ import type { NextContext } from "./next-json.ts";
 import { isHere, shownPath, shownTitle } from "./task-fields.ts";
 import { ago, named } from "./words.ts";
 
-export type ReplyContext = NextContext & { readonly caller: Caller };
+export type ReplyContext = NextContext & {
+  readonly caller: Caller;
+  /** What a page was asked with, for the call that reads on. */
+  readonly asked?: { readonly find?: string | undefined; readonly limit?: number | undefined };
+  readonly contractVersion?: number;
+};
 
 /** Both forms of an answer. */
 export type Rendered = { readonly json: AnswerJson; readonly text: string };

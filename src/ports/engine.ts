@@ -148,8 +148,8 @@ export type TaskAnswer = {
   readonly notANewRun: boolean;
   /** Why nothing was sent: somebody continued the task past `afterSettlement`. */
   readonly movedOn: boolean;
-  /** How a message to a running task was taken. */
-  readonly sent: "started" | "queued" | null;
+  /** How a message or an answer to the child was taken. */
+  readonly sent: "started" | "queued" | "answered" | null;
   readonly waitEnded: WaitEnded | null;
   /** Steps of the run that the caller has been told of before. */
   readonly stepsTold: number;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createFakeDriver } from "../../src/drivers/fake/fake-driver.ts";
 import type { Children } from "../../src/ports/children.ts";
-import type { AttemptOrder, DriverEvent } from "../../src/ports/driver.ts";
+import type { AttemptOrder, DriverAnswer, DriverEvent } from "../../src/ports/driver.ts";
 import { createRecordedLog, createTestFolder } from "../support/processes.ts";
 import { createStepClock } from "../support/step-clock.ts";
 import { createOrder, describeDriver, recordRun } from "./driver-promises.ts";
@@ -148,32 +148,46 @@ describe("a script", () => {
     expect(await recordRun(create(), createOrder({ prompt })).done).toMatchObject({ end: "fault" });
   });
 
-  it("asks, stays until it is ended, and goes on with the answer", async () => {
-    const prompt = script(
-      {
-        do: "ask",
-        ask: "permission",
-        prompt: "may I?",
-        optionIds: ["yes", "no"],
-        labels: { yes: "Yes" },
-        action: { tool: "rm" },
-      },
-      { do: "sayAnswer" },
+  const question = {
+    ask: "permission",
+    prompt: "may I?",
+    optionIds: ["yes", "no"],
+    labels: { yes: "Yes" },
+    action: { tool: "rm" },
+  };
+  const asking = script({ do: "ask", ...question }, { do: "sayAnswer" });
+
+  it("asks, and goes on with the answer in the same attempt (G4)", async () => {
+    const { tools, ...rest } = create();
+    const ask = async (): Promise<DriverAnswer> => ({ kind: "option", optionId: "yes" });
+    const run = recordRun({ ...rest, tools: { ...tools, ask } }, createOrder({ prompt: asking }));
+    expect(await run.done).toMatchObject({ end: "success", text: "yes" });
+    expect(run.questions).toEqual([question]);
+  });
+
+  it("takes a text for an answer, too", async () => {
+    const { tools, ...rest } = create();
+    const ask = async (): Promise<DriverAnswer> => ({ kind: "text", text: "blue" });
+    const run = recordRun({ ...rest, tools: { ...tools, ask } }, createOrder({ prompt: asking }));
+    expect(await run.done).toMatchObject({ end: "success", text: "blue" });
+  });
+
+  it("says nothing more where nobody will answer, and asks again in the next attempt (G4, P14)", async () => {
+    const { tools, ...rest } = create();
+    const never = { ...rest, tools: { ...tools, ask: () => new Promise<null>(() => undefined) } };
+    const open = recordRun(never, createOrder({ prompt: asking }));
+    await open.reported("asked");
+    open.abort();
+    expect((await open.done)?.kind).toBe("bound");
+    const unanswered = recordRun({ ...rest, tools }, createOrder({ prompt: asking }));
+    expect((await unanswered.done)?.kind).toBe("bound");
+    const nativeSessionId = sessionOf(unanswered.events);
+    const ask = async (): Promise<DriverAnswer> => ({ kind: "option", optionId: "no" });
+    const again = recordRun(
+      { ...rest, tools: { ...tools, ask } },
+      createOrder({ prompt: asking, nativeSessionId, cause: "recovering" }),
     );
-    const subject = create();
-    const run = recordRun(subject, createOrder({ prompt }));
-    await run.reported("asked");
-    run.abort();
-    expect(await run.done).toEqual({
-      kind: "asked",
-      ask: "permission",
-      prompt: "may I?",
-      optionIds: ["yes", "no"],
-      labels: { yes: "Yes" },
-      action: { tool: "rm" },
-    });
-    const answered = createOrder({ prompt, nativeSessionId: sessionOf(run.events), cause: "answered", answer: "yes" });
-    expect(await recordRun(subject, answered).done).toMatchObject({ end: "success", text: "yes" });
+    expect(await again.done).toMatchObject({ end: "success", text: "no" });
   });
 
   it("waits by the daemon's clock, for a file, and for a name", async () => {

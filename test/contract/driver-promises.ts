@@ -7,23 +7,32 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Spec } from "../../src/core/task.ts";
-import type { AttemptOrder, Driver, DriverEvent, DriverTools } from "../../src/ports/driver.ts";
+import type {
+  AttemptOrder,
+  Driver,
+  DriverAnswer,
+  DriverEvent,
+  DriverQuestion,
+  DriverTools,
+} from "../../src/ports/driver.ts";
 import { freshMark } from "../support/processes.ts";
 
 export type Subject = {
   readonly driver: Driver;
-  readonly tools: Omit<DriverTools, "signal">;
+  /** Without `ask`, nobody answers: every question is met with null. */
+  readonly tools: Omit<DriverTools, "signal" | "ask"> & Partial<Pick<DriverTools, "ask">>;
   /** An order of each kind; `hang`: an agent that never comes to an end. */
   order(kind: "success" | "fault" | "hang"): AttemptOrder;
 };
 
 export type RecordedRun = {
   readonly events: readonly DriverEvent[];
+  readonly questions: readonly DriverQuestion[];
   readonly abort: () => void;
   /** Resolves with the last event. */
   readonly done: Promise<DriverEvent | undefined>;
-  /** Resolves when an event of this kind was reported. */
-  reported(kind: DriverEvent["kind"]): Promise<void>;
+  /** Resolves when an event of this kind was reported, or a question was asked. */
+  reported(kind: DriverEvent["kind"] | "asked"): Promise<void>;
 };
 
 const SPEC: Spec = {
@@ -64,8 +73,8 @@ export function createOrder(fields: Partial<AttemptOrder> = {}, spec: Partial<Sp
     history: [],
     nativeSessionId: null,
     cause: "first",
-    answer: null,
     env: { PATH: process.env["PATH"] ?? "" },
+    delegation: null,
     scratchDir: tmpdir(),
     resultBytesMax: 1024 * 1024,
     ...fields,
@@ -98,9 +107,16 @@ export function recordRun(
     gateOf(event.kind).resolve();
     await onReport(event);
   };
-  const running = driver.run(order, report, { ...tools, signal: controller.signal });
+  const questions: DriverQuestion[] = [];
+  const ask = async (question: DriverQuestion): Promise<DriverAnswer | null> => {
+    questions.push(question);
+    gateOf("asked").resolve();
+    return tools.ask === undefined ? null : tools.ask(question);
+  };
+  const running = driver.run(order, report, { ...tools, ask, signal: controller.signal });
   return {
     events,
+    questions,
     abort: () => controller.abort(),
     done: running.then(() => events.at(-1)),
     reported: (kind) => gateOf(kind).promise,

@@ -8,9 +8,10 @@ import { attemptOf } from "../../src/core/evolve.ts";
 import { attemptIdOf } from "../../src/core/ids.ts";
 import type { OnLoss, Task } from "../../src/core/task.ts";
 import {
+  aChoice,
   ADOPT,
-  type Asking,
   aHandle,
+  type Asking,
   aStop,
   aText,
   bound,
@@ -18,8 +19,8 @@ import {
   continued,
   failed,
   finished,
-  type Given,
   given,
+  type Given,
   gone,
   HOUR,
   LEFTOVER,
@@ -98,8 +99,13 @@ describe("a bound child", () => {
   it("leaves no session to another agent (F14)", () => {
     const settled = given().and(START).and(bound()).and(finished()).and(gone());
     expect(settled.and(continued("more")).task.nativeSessionId).toBe("s-1");
-    expect(settled.and(continued("more", { agent: "codex", driver: "codex" })).task.nativeSessionId).toBeNull();
-    expect(settled.and(continued("more", { model: "small" })).task.nativeSessionId).toBe("s-1");
+    expect(
+      settled.and(continued("more", { choice: { ...aChoice(), agent: "codex", driver: "codex" } })).task
+        .nativeSessionId,
+    ).toBeNull();
+    expect(settled.and(continued("more", { choice: { ...aChoice(), model: "small" } })).task.nativeSessionId).toBe(
+      "s-1",
+    );
   });
 });
 

@@ -7,9 +7,10 @@ import { describe as viewOf } from "../../src/core/describe.ts";
 import type { Question, Task } from "../../src/core/task.ts";
 import {
   ADOPT,
-  aText,
+  ALLOWED,
   answered,
   asked,
+  aText,
   bound,
   cancelled,
   failed,
@@ -89,7 +90,7 @@ describe("an answer", () => {
 
   it("is recorded with who gave it", () => {
     const { events } = atWork.and(asked()).and(answered(1, PERSON));
-    expect(events.at(-1)).toMatchObject({ kind: "InputAnswered", choice: "allow_once", by: PERSON });
+    expect(events.at(-1)).toMatchObject({ kind: "InputAnswered", choice: ALLOWED, by: PERSON });
   });
 
   it("to a question that is not open is refused, with a wait that claims nothing was told (P1, P9)", () => {

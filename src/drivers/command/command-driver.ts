@@ -2,7 +2,7 @@
  * Driver `command`: any program as a child (contract §10).
  *
  * The task comes on standard input or in a file, the answer is what it writes to standard output. Steps are lines of standard
- * output; standard error is a sign of life only, and evidence when the program fails.
+ * output; standard error is a sign of life only, and, when the program fails, evidence and a note in the conversation.
  *
  * Invariant: the program's environment is the order's and the variables named here, nothing of the daemon's.
  * Invariant: the end waits for output that is still in the pipe, but not for a background process that holds the pipe open.
@@ -11,17 +11,14 @@
 
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { Child, ChildEnd } from "../../ports/children.ts";
-import type { Clock } from "../../ports/clock.ts";
 import type { AttemptOrder, Driver, DriverEnd, DriverEvent, DriverTools } from "../../ports/driver.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { createProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";
+import { untilQuiet } from "../until-quiet.ts";
 import { type CommandInput, prepareInput } from "./command-input.ts";
 
 const EXIT_RUN_AGAIN = 75;
-/** After the program's end: how long no byte has to come until its output counts as complete, and the limit of that. */
-const QUIET_MS = 200;
-const DRAIN_MS_MAX = 2_000;
 const FAULT_CHARACTERS_MAX = 2_000;
 /** Enough for that many characters of any script. */
 const STDERR_BYTES_MAX = 4 * FAULT_CHARACTERS_MAX;
@@ -47,7 +44,11 @@ async function run(order: AttemptOrder, report: Report, tools: DriverTools): Pro
     stderr: createBoundedText({ bytesMax: STDERR_BYTES_MAX, headBytes: 0 }),
   };
   const end = await follow(started.child, output, report, tools);
-  if (end !== null) await report(endEvent(end, output, order));
+  if (end === null) return;
+  const last = endEvent(end, output, order);
+  const complaint = complaintOf(output.stderr);
+  if (last.end === "fault" && complaint !== "") await report({ kind: "message", role: "note", text: complaint });
+  await report(last);
 }
 
 function spawnSpec(
@@ -86,21 +87,11 @@ async function follow(child: Child, output: Output, report: Report, tools: Drive
   }
 }
 
-/** Resolves when no byte has come for `QUIET_MS`, at the latest after `DRAIN_MS_MAX`. */
-function untilQuiet(clock: Clock, lastByteMs: () => number): Promise<void> {
-  const startedMs = clock.monotonicMs();
-  return new Promise((resolve) => {
-    const look = (): void => {
-      const nowMs = clock.monotonicMs();
-      const quietMs = nowMs - Math.max(startedMs, lastByteMs());
-      if (quietMs >= QUIET_MS || nowMs - startedMs >= DRAIN_MS_MAX) resolve();
-      else clock.after(QUIET_MS - quietMs, look);
-    };
-    look();
-  });
-}
-
-function endEvent(end: ChildEnd, { stdout, stderr }: Output, { spec }: AttemptOrder): DriverEvent {
+function endEvent(
+  end: ChildEnd,
+  { stdout, stderr }: Output,
+  { spec }: AttemptOrder,
+): Extract<DriverEvent, { readonly kind: "end" }> {
   const written = stdout.text().replace(/[\r\n]+$/, "");
   const text = written.trim() === "" ? null : written;
   return { kind: "end", text, sideEffects: spec.access === "write", usage: null, ...verdictOf(end, text, stderr) };
@@ -112,8 +103,13 @@ function verdictOf(end: ChildEnd, text: string | null, stderr: BoundedText): Dri
   if (code === 0)
     return text === null ? { end: "fault", fault: { empty: true } } : { end: "success", evidence: "assumed" };
   if (code === EXIT_RUN_AGAIN) return { end: "fault", fault: { rerun: true } };
-  const complaint = stderr.text().trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
+  const complaint = complaintOf(stderr);
   return { end: "fault", fault: { exit: { code, signal }, ...(complaint === "" ? {} : { text: complaint }) } };
+}
+
+/** The end of what it wrote to standard error. */
+function complaintOf(stderr: BoundedText): string {
+  return stderr.text().trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
 }
 
 /** The end of a program that never ran. */

@@ -29,8 +29,6 @@ type StepResult =
   | { readonly kind: "next" }
   /** The step stays where it is; the attempt says this last. */
   | { readonly kind: "stop"; readonly event: DriverEvent }
-  /** The step is done; the attempt says this and stays, as an agent with an open question does, until it is ended. */
-  | { readonly kind: "stay"; readonly event: DriverEvent }
   /** The attempt is over for the engine; nothing more is said. */
   | { readonly kind: "gone" };
 
@@ -74,17 +72,12 @@ async function play(steps: readonly FakeStep[], scene: Scene, keep: () => void):
   const { memory, tools } = scene;
   for (let step = steps[memory.position]; step !== undefined; step = steps[memory.position]) {
     const result = tools.signal.aborted ? GONE : await perform(step, scene);
-    if (result.kind === "next" || result.kind === "stay") {
+    if (result.kind === "next") {
       memory.position += 1;
       memory.faults = 0;
     }
     keep();
     if (result.kind === "gone") return null;
-    if (result.kind === "stay") {
-      await scene.report(result.event);
-      await unlessAborted(tools, forever());
-      return null;
-    }
     if (result.kind !== "next") return result.event;
   }
   return ended(memory, { text: null, evidence: "explicit", fault: null, usage: null });
@@ -97,7 +90,7 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
       memory.said += step.text;
       return NEXT;
     case "sayAnswer":
-      memory.said += String(order.answer);
+      memory.said += String(memory.answer);
       return NEXT;
     case "progress":
       await report({ kind: "progress", steps: step.steps, toolRunning: step.toolRunning });
@@ -110,10 +103,8 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
       return unlessAborted(tools, scene.released(step.name));
     case "fault":
       return faultUntil(step.times, step.fault, memory);
-    case "ask": {
-      const { ask, prompt, optionIds, labels, action } = step;
-      return { kind: "stay", event: { kind: "asked", ask, prompt, optionIds, labels, action } };
-    }
+    case "ask":
+      return askAndRemember(step, scene);
     case "write":
       await writeFile(resolve(order.spec.cwd, step.path), step.text, { flag: step.append ? "a" : "w" });
       memory.wrote = true;
@@ -129,6 +120,20 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
     default:
       return assertNever(step);
   }
+}
+
+/** Asked again by the next attempt where this one ended before an answer came. */
+async function askAndRemember(step: Extract<FakeStep, { readonly do: "ask" }>, scene: Scene): Promise<StepResult> {
+  const { ask, prompt, optionIds, labels, action } = step;
+  const asked = scene.tools.ask({ ask, prompt, optionIds, labels, action });
+  const result = await unlessAborted(
+    scene.tools,
+    asked.then(() => undefined),
+  );
+  const answer = result.kind === "gone" ? null : await asked;
+  if (answer === null) return GONE;
+  scene.memory.answer = answer.kind === "option" ? answer.optionId : answer.text;
+  return NEXT;
 }
 
 function faultUntil(times: number, fault: FaultEvidence, memory: FakeMemory): StepResult {

@@ -13,6 +13,8 @@ export type FakeMemory = {
   faults: number;
   said: string;
   wrote: boolean;
+  /** To the last question. */
+  answer: string | null;
 };
 
 export type FakeMemories = {
@@ -29,7 +31,7 @@ export function createFakeMemories(): FakeMemories {
   return {
     recall(session, stateFile, fresh) {
       const known = fresh ? null : stateFile === null ? sessions.get(session) : readState(stateFile);
-      return known ?? { position: 0, faults: 0, said: "", wrote: false };
+      return known ?? { position: 0, faults: 0, said: "", wrote: false, answer: null };
     },
     keep(session, stateFile, memory) {
       if (stateFile !== null) return writeFileSync(stateFile, JSON.stringify(memory));
@@ -61,6 +63,8 @@ function isMemory(state: unknown): state is FakeMemory {
     "said" in state &&
     typeof state.said === "string" &&
     "wrote" in state &&
-    typeof state.wrote === "boolean"
+    typeof state.wrote === "boolean" &&
+    "answer" in state &&
+    (state.answer === null || typeof state.answer === "string")
   );
 }

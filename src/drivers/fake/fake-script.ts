@@ -14,7 +14,7 @@
  *   {"do": "waitFor", "name": "…"}              until `release(name)` of the driver was called
  *   {"do": "fault", "times": 2, "fault": {…}}   ends the first `times` attempts (1) that come here with this evidence
  *   {"do": "ask", "ask": "question", "prompt": "…", "optionIds": ["a"], "labels": {"a": "…"}, "action": {"tool": "…"}}
- *                                               asks, and stays until the attempt is ended; the next one goes on after it
+ *                                               asks, and goes on when the answer is there
  *   {"do": "write", "path": "…", "text": "…", "append": true}   relative to the working directory
  *   {"do": "end", "text": "…", "evidence": "assumed", "usage": {"inputTokens": 1, "outputTokens": 2, "costUsd": 0.1}}
  *                                               success; its text, else what was said; without any of both `empty`
@@ -159,6 +159,7 @@ function evidenceOf(fields: Fields): FaultEvidence {
     ...(fields["transport"] === true ? { transport: true } : {}),
     ...(fields["empty"] === true ? { empty: true } : {}),
     ...(fields["rerun"] === true ? { rerun: true } : {}),
+    ...(fields["contextLost"] === true ? { contextLost: true } : {}),
   };
 }
 
