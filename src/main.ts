@@ -90,7 +90,7 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
   const drivers = new Map(
     [withScratch(createCommandDriver()), createAcpDriver(), createFakeDriver()].map((driver) => [driver.name, driver]),
   );
-  const workspace = createLocalWorkspace(config.workspaces);
+  const workspace = createLocalWorkspace({ ...config.workspaces, clock });
   const notifiers = createNotifiers({
     targets: config.notify,
     environment: loaded.environment,
