@@ -16,15 +16,16 @@ import {
   writeDaemonFile,
 } from "./config/daemon-files.ts";
 import type { Ready, StartDaemonInput, StartDaemonResult, StopMode } from "./cli/daemon.ts";
-import { createChildCredentials } from "./config/child-credentials.ts";
+import { CHILD_TOKEN_PATTERN, createChildCredentials } from "./config/child-credentials.ts";
 import { CONTRACT_VERSION } from "./config/contract-version.ts";
 import { engineSettings } from "./config/engine-settings.ts";
 import { knownSecrets } from "./config/known-secrets.ts";
 import type { DataDirRefusal } from "./config/private-files.ts";
-import { openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
+import { CALLER_TOKEN_PATTERN, openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
 import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
 import { childEnvironment } from "./config/child-environment.ts";
+import { createAcpDriver } from "./drivers/acp/acp-driver.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
 import { createProgramProbe } from "./drivers/program-probe.ts";
@@ -63,7 +64,7 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
   await using opened = createClosingStack();
   const { loaded } = options;
   const { config } = loaded;
-  const secrets = createSecrets();
+  const secrets = createSecrets([CALLER_TOKEN_PATTERN, CHILD_TOKEN_PATTERN]);
   const { mask } = secrets;
   const log = createPinoLog({ level: config.log.level, stream: options.stderr, terminal: options.stderr.isTTY, mask });
   const clock = createWallClock();
@@ -87,9 +88,9 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
   const children = createGuardClient({ daemonId: settings.daemonId, leaseMs: settings.guardLeaseMs, clock, log });
   opened.use(children);
   const drivers = new Map(
-    [withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]),
+    [withScratch(createCommandDriver()), createAcpDriver(), createFakeDriver()].map((driver) => [driver.name, driver]),
   );
-  const workspace = createLocalWorkspace(config.workspaces);
+  const workspace = createLocalWorkspace({ ...config.workspaces, clock });
   const notifiers = createNotifiers({
     targets: config.notify,
     environment: loaded.environment,
@@ -160,13 +161,13 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
         log,
       }),
       createMetricsRoute({
-        render: () =>
+        render: (openConnections) =>
           meter.render({
             tasks: () => kept.counts(),
             running: () => engine.load().running,
             queued: () => engine.load().queued,
             waiting: () => engine.waiting,
-            openConnections: () => mcp.openCallCount(),
+            openConnections,
             eventLoopDelay: eventLoop.take,
           }),
       }),

@@ -42,6 +42,8 @@ const AUTH_KINDS = new Set([
   "verification_required",
   "cloud_credential_error",
 ]);
+/** The agent does not know what it was configured with, or does not speak its driver's protocol. */
+const CONFIG_KINDS = new Set(["model_not_found", "option_not_found", "protocol_mismatch"]);
 const PASSING_KINDS = new Set(["rate_limit", "overloaded", "overloaded_error", "server_error", "api_error"]);
 
 const UNKNOWN: Row = { when: () => true, class: "unknown", nature: "unknown" };
@@ -51,6 +53,7 @@ const TABLE: readonly Row[] = [
   { when: (e) => e.spawnCode === "WORKSPACE", class: "workspace_missing", nature: "definitive" },
   { when: (e) => e.spawnCode !== undefined, class: "spawn_error", nature: "definitive" },
   { when: (e) => e.rerun === true, class: "exit_error", nature: "passing" },
+  { when: (e) => e.contextLost === true, class: "context_lost", nature: "definitive" },
   { when: isEdgePage, class: "edge_block", nature: "passing" },
   { when: (e) => isUsageLimit(e) && isLongPause(e), class: "quota", nature: "passing" },
   { when: (e) => isUsageLimit(e) && spanOf(e.retryAfterMs) !== null, class: "provider_transient", nature: "passing" },
@@ -62,7 +65,7 @@ const TABLE: readonly Row[] = [
   { when: (e) => e.httpStatus === 400 || e.httpStatus === 413, class: "bad_request", nature: "definitive" },
   { when: (e) => e.transport === true, class: "transport", nature: "passing" },
   { when: (e) => e.providerKind === "billing_error", class: "billing", nature: "definitive" },
-  { when: (e) => e.providerKind === "model_not_found", class: "config", nature: "definitive" },
+  { when: (e) => CONFIG_KINDS.has(e.providerKind ?? ""), class: "config", nature: "definitive" },
   { when: (e) => e.providerKind === "invalid_request", class: "bad_request", nature: "definitive" },
   { when: (e) => AUTH_KINDS.has(e.providerKind ?? ""), class: "auth", nature: "definitive" },
   { when: (e) => PASSING_KINDS.has(e.providerKind ?? ""), class: "provider_transient", nature: "passing" },

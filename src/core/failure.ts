@@ -58,6 +58,8 @@ export type FaultEvidence = {
   readonly empty?: boolean;
   /** The program asks to be run again as it is (exit status 75 of a command child). */
   readonly rerun?: boolean;
+  /** The child's own conversation is not there any more: its agent does not know the session. */
+  readonly contextLost?: boolean;
 };
 
 /** A classified fault of one attempt. */

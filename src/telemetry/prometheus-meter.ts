@@ -140,6 +140,7 @@ function boundedBy(known: Iterable<string>): (value: string) => string {
   return (value) => (values.has(value) ? value : "other");
 }
 
+/** A wall clock that was set back makes waits negative; a histogram must not shrink. */
 function secondsOf(ms: number): number {
-  return ms / 1_000;
+  return Math.max(0, ms) / 1_000;
 }

@@ -8,7 +8,6 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createCommandDriver } from "../../src/drivers/command/command-driver.ts";
 import { PROGRESS_GAP_MS } from "../../src/drivers/progress-gate.ts";
 import { createGuardClock } from "../../src/guard/guard-clock.ts";
-import type { Child, ChildEnd, Children } from "../../src/ports/children.ts";
 import type { AttemptOrder, DriverEvent } from "../../src/ports/driver.ts";
 import {
   AGENT_COMMAND,
@@ -18,6 +17,7 @@ import {
   shell,
   type TestChildren,
 } from "../support/processes.ts";
+import { createScriptedChild } from "../support/scripted-child.ts";
 import { createStepClock } from "../support/step-clock.ts";
 import { createOrder, createScratch, describeDriver, recordRun, type Scratch } from "./driver-promises.ts";
 
@@ -129,6 +129,15 @@ describe("the end", () => {
     expect(performance.now() - startedMs).toBeLessThan(1_000);
   });
 
+  it("with a fault has standard error as a note in the conversation; a good one has none", async () => {
+    const failing = recordRun({ driver, tools: { children, clock, log } }, orderOf(shell("echo why >&2; exit 3")));
+    await failing.done;
+    expect(failing.events).toContainEqual({ kind: "message", role: "note", text: "why" });
+    const good = recordRun({ driver, tools: { children, clock, log } }, orderOf(shell("echo noise >&2; echo ok")));
+    await good.done;
+    expect(good.events.filter(({ kind }) => kind === "message")).toEqual([]);
+  });
+
   it("holds at most 2,000 characters of standard error, its last ones", async () => {
     const end = await runToEnd(orderOf(shell("yes é | head -c 99999 >&2; printf last >&2; exit 1")));
     if (end.kind !== "end" || end.end !== "fault") expect.fail("no fault");
@@ -224,66 +233,3 @@ describe("progress", () => {
     expect(await run.done).toMatchObject({ kind: "end", end: "lost" });
   });
 });
-
-type ScriptedStream = AsyncIterable<Uint8Array> & { push(text: string): void; end(): void };
-
-function createScriptedStream(): ScriptedStream {
-  const chunks: Uint8Array[] = [];
-  let wake = Promise.withResolvers<void>();
-  let ended = false;
-  async function* read(): AsyncGenerator<Uint8Array, void> {
-    for (;;) {
-      const chunk = chunks.shift();
-      if (chunk !== undefined) yield chunk;
-      else if (ended) return;
-      else await wake.promise;
-    }
-  }
-  const stir = (): void => {
-    wake.resolve();
-    wake = Promise.withResolvers<void>();
-  };
-  return {
-    [Symbol.asyncIterator]: read,
-    push(text) {
-      chunks.push(Buffer.from(text));
-      stir();
-    },
-    end() {
-      ended = true;
-      stir();
-    },
-  };
-}
-
-/** Children of which one can be started, and does what the test says. */
-function createScriptedChild() {
-  const stdout = createScriptedStream();
-  const stderr = createScriptedStream();
-  const ended = Promise.withResolvers<ChildEnd>();
-  const child: Child = {
-    process: { pid: 1, startTime: "1", bootId: "b" },
-    stdout,
-    stderr,
-    write: async () => undefined,
-    closeStdin: () => undefined,
-    ended: ended.promise,
-  };
-  const children: Children = {
-    spawn: async () => ({ kind: "started", child }),
-    stop: async () => ({ kind: "survivors", survivors: [] }),
-    heartbeat: () => undefined,
-    release: async () => undefined,
-    [Symbol.asyncDispose]: async () => undefined,
-  };
-  return {
-    children,
-    stdout,
-    stderr,
-    end(how: ChildEnd): void {
-      stdout.end();
-      stderr.end();
-      ended.resolve(how);
-    },
-  };
-}

@@ -1,6 +1,10 @@
 /** Who may read the metrics, and as what they arrive. */
 
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { once } from "node:events";
+import http from "node:http";
+import net from "node:net";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createMetricsRoute } from "../../src/http/metrics-route.ts";
 import { createPrometheusMeter } from "../../src/telemetry/prometheus-meter.ts";
 import { at, parsed } from "../support/json.ts";
@@ -15,10 +19,9 @@ const live = {
   running: none,
   queued: none,
   waiting: none,
-  openConnections: none,
   eventLoopDelay: () => ({ meanMs: 0, p99Ms: 0, maxMs: 0 }),
 };
-const route = createMetricsRoute({ render: () => meter.render(live) });
+const route = createMetricsRoute({ render: (openConnections) => meter.render({ ...live, openConnections }) });
 
 let server: WireServer;
 beforeAll(async () => {
@@ -57,6 +60,23 @@ describe("GET /metrics", () => {
     const child = { ...callerNamed("kid"), kind: "child", lineage: LINEAGE } as const;
     await using forChildren = await startWireServer({ people: [route], http: { authenticate: () => child } });
     expect((await metrics(forChildren, { authorization: "Bearer x" })).status).toBe(403);
+  });
+
+  it("counts the connections that are open, and those that were closed no more", async () => {
+    await using fresh = await startWireServer({ people: [route] });
+    const connections = async (): Promise<number> => {
+      const headers = { authorization: `Bearer ${TOKEN}` };
+      // Without an agent a request has a connection of its own, which ends with it.
+      const request = http.get(`${fresh.origin}/metrics`, { agent: false, headers });
+      const [answer]: http.IncomingMessage[] = await once(request, "response");
+      return Number(/^delegate_mcp_connections_open (\d+)$/m.exec(answer === undefined ? "" : await text(answer))?.[1]);
+    };
+    await vi.waitFor(async () => expect(await connections()).toBe(1));
+    const idle = net.connect(fresh.port, "127.0.0.1");
+    await once(idle, "connect");
+    await vi.waitFor(async () => expect(await connections()).toBe(2));
+    idle.destroy();
+    await vi.waitFor(async () => expect(await connections()).toBe(1));
   });
 
   it("takes no other method", async () => {

@@ -33,7 +33,18 @@ describe("the list of tools", () => {
     expect(modern).toEqual(legacy);
     await expect(`${JSON.stringify(legacy, null, 2)}\n`).toMatchFileSnapshot("golden/tools.json");
     expect(legacy.map((tool) => textAt(tool, "name")).join("\n")).toBe(
-      ["delegate_task", "task_wait", "task_status", "task_list", "task_continue", "task_cancel", "task_ack"].join("\n"),
+      [
+        "delegate_task",
+        "task_wait",
+        "task_status",
+        "task_list",
+        "task_continue",
+        "task_answer",
+        "task_cancel",
+        "task_ack",
+        "thread_read",
+        "list_agents",
+      ].join("\n"),
     );
   });
 

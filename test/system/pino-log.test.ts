@@ -10,7 +10,7 @@ const SECRET = "dmcp_very-secret-value-0123456789";
 
 function capture(options: { readonly level?: LogLevel; readonly terminal?: boolean; readonly stuck?: () => boolean }) {
   const lines: string[] = [];
-  const secrets = createSecrets();
+  const secrets = createSecrets([]);
   const log = createPinoLog({
     mask: secrets.mask,
     level: options.level ?? "debug",

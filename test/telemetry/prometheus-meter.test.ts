@@ -75,13 +75,14 @@ describe("metrics", () => {
   it("measure times in seconds", async () => {
     const meter = meterOfTest();
     meter.queueWaited(2_500);
+    meter.queueWaited(-60_000);
     meter.storeTook("write", 4);
     meter.storeTook("write", 60);
     meter.storeTook("read", 0.4);
     const samples = await samplesOf(meter);
     expect(samples.get("delegate_mcp_queue_wait_seconds_sum")).toBe(2.5);
-    expect(samples.get('delegate_mcp_queue_wait_seconds_bucket{le="1"}')).toBe(0);
-    expect(samples.get('delegate_mcp_queue_wait_seconds_bucket{le="5"}')).toBe(1);
+    expect(samples.get('delegate_mcp_queue_wait_seconds_bucket{le="1"}')).toBe(1);
+    expect(samples.get('delegate_mcp_queue_wait_seconds_bucket{le="5"}')).toBe(2);
     expect(samples.get('delegate_mcp_store_seconds_count{operation="write"}')).toBe(2);
     expect(samples.get('delegate_mcp_store_seconds_bucket{le="0.005",operation="write"}')).toBe(1);
     expect(samples.get('delegate_mcp_store_seconds_sum{operation="write"}')).toBeCloseTo(0.064);
@@ -107,7 +108,7 @@ describe("metrics", () => {
     expect(later.get("delegate_mcp_children_running")).toBe(0);
   });
 
-  it("leave out the tasks while the store cannot be read, and keep the rest (F5)", async () => {
+  it("leave out the tasks while the store cannot be read, and keep the rest", async () => {
     const meter = meterOfTest();
     await samplesOf(meter);
     const samples = await samplesOf(meter, {
@@ -140,7 +141,7 @@ describe("metrics", () => {
       expect(help.length).toBeGreaterThan(10);
     }
     const { body } = await meterOfTest().render(LIVE);
-    const made = [...body.matchAll(/^# TYPE (delegate_mcp_\S+ \w+)$/gm)].map(([, line]) => line);
+    const made = [...body.matchAll(/^# TYPE (delegate_mcp_\S+ \w+)$/gm)].map(([, line]) => line ?? "");
     expect(made.toSorted()).toEqual(
       Object.values(METRICS)
         .map(({ name, kind }) => `${name} ${kind}`)

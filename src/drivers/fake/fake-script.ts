@@ -159,6 +159,7 @@ function evidenceOf(fields: Fields): FaultEvidence {
     ...(fields["transport"] === true ? { transport: true } : {}),
     ...(fields["empty"] === true ? { empty: true } : {}),
     ...(fields["rerun"] === true ? { rerun: true } : {}),
+    ...(fields["contextLost"] === true ? { contextLost: true } : {}),
   };
 }
 

@@ -1,0 +1,243 @@
+/**
+ * Driver `acp`: any agent that speaks the Agent Client Protocol, version 1, over its standard input and output.
+ *
+ * Invariant: exactly one prompt is sent in an attempt; agents answer a second one in ways of their own, or never.
+ * Invariant: the session's id is reported, and so durable, before the prompt is sent.
+ * Invariant: success is never more than assumed. An agent that nobody has profiled may end a turn well after its provider
+ * failed, with the error as its last message; that cannot be told from an answer here.
+ * Absent on purpose: files and terminals of the client, and input forms; an agent that asks for them is told that there are
+ * none. Stopping: the engine does that, this only tells the agent to give up its turn.
+ */
+
+import { methods, type RequestPermissionResponse, RequestError } from "@agentclientprotocol/sdk";
+import type { FaultEvidence } from "../../core/failure.ts";
+import type { Child, ChildEnd } from "../../ports/children.ts";
+import type { AttemptOrder, Driver, DriverEnd, DriverEvent, DriverTools } from "../../ports/driver.ts";
+import { type BoundedText, createBoundedText } from "../bounded-text.ts";
+import { createProgressGate } from "../progress-gate.ts";
+import { readOutput, untilAborted } from "../read-output.ts";
+import { type AcpConnection, type AcpListener, type Answer, type Loss, openAcpConnection } from "./acp-connection.ts";
+import { errorEvidence } from "./acp-evidence.ts";
+import { type Fields, fieldsIn, textIn } from "./acp-fields.ts";
+import { allowedBy, optionsIn, questionOf } from "./acp-permission.ts";
+import { promptFor } from "./acp-prompt.ts";
+import { openSession } from "./acp-session.ts";
+import { createToolCalls, type ToolCalls } from "./acp-tools.ts";
+import { createTurn, type Turn } from "./acp-turn.ts";
+
+const CLOSE_MS_MAX = 2_000;
+const EXIT_MS_MAX = 1_000;
+const CANCEL_MS_MAX = 250;
+const FAULT_CHARACTERS_MAX = 2_000;
+const STDERR_BYTES_MAX = 4 * FAULT_CHARACTERS_MAX;
+const GARBAGE_CHARACTERS_MAX = 200;
+
+type Report = (event: DriverEvent) => Promise<void>;
+
+/** An attempt under way. */
+type Scene = {
+  readonly order: AttemptOrder;
+  readonly tools: DriverTools;
+  readonly child: Child;
+  readonly connection: AcpConnection;
+  readonly turn: Turn;
+  readonly calls: ToolCalls;
+  readonly stderr: BoundedText;
+  readonly report: Report;
+  /** Set when it is known. */
+  sessionId: string | null;
+  /** Whether the agent has been told the task. */
+  prompted: boolean;
+};
+
+/** How it came out; `canClose`: the session should be closed. */
+type Ending = DriverEnd & { readonly answer: Fields; readonly canClose: boolean };
+
+export function createAcpDriver(): Driver {
+  return { name: "acp", onLoss: "resume", run };
+}
+
+async function run(order: AttemptOrder, tell: Report, tools: DriverTools): Promise<void> {
+  const { signal } = tools;
+  if (signal.aborted) return;
+  const { mark, command, spec, env } = order;
+  const started = await tools.children.spawn({ mark, command, cwd: spec.cwd, env, stdin: null });
+  if (signal.aborted) return;
+  const report = createReporter(tell, signal);
+  if (started.kind === "failed") {
+    const fault = { spawnCode: started.code, text: started.message };
+    return report({ kind: "end", end: "fault", fault, text: null, sideEffects: false, usage: null });
+  }
+  const { child } = started;
+  await report({ kind: "bound", process: child.process, nativeSessionId: order.nativeSessionId });
+  await follow(child, order, report, tools);
+}
+
+async function follow(child: Child, order: AttemptOrder, report: Report, tools: DriverTools): Promise<void> {
+  using abort = untilAborted(tools.signal);
+  const reading = new AbortController();
+  const stderr = createBoundedText({ bytesMax: STDERR_BYTES_MAX, headBytes: 0 });
+  const calls = createToolCalls();
+  const progress = createProgressGate(tools.clock, report, calls.running);
+  const turn = createTurn({ calls, progress, report, resultBytesMax: order.resultBytesMax });
+  const complaints = readOutput(child.stderr, reading.signal, async (bytes) => stderr.push(bytes));
+  const listener: AcpListener = {
+    onUpdate: turn.take,
+    onLife: () => progress.note(0),
+    onPermission: (request) => answerPermission(request, calls, order, tools),
+    onGarbage: (line) => report({ kind: "message", role: "note", text: garbageNote(line) }),
+  };
+  const connection = openAcpConnection(child, tools.clock, listener);
+  const scene: Scene = {
+    order,
+    tools,
+    child,
+    connection,
+    turn,
+    calls,
+    stderr,
+    report,
+    sessionId: null,
+    prompted: false,
+  };
+  try {
+    const ending = await Promise.race([converse(scene), abort.aborted.then(() => null)]);
+    if (ending === null || tools.signal.aborted) return await giveUp(scene);
+    const { last, partial } = await turn.end();
+    await leave(scene, ending);
+    await connection.close();
+    await progress.flush();
+    const usage = turn.usage(ending.answer);
+    await report({ kind: "end", text: partial, sideEffects: mayHaveChanged(scene), usage, ...verdictOf(ending, last) });
+  } finally {
+    reading.abort();
+    await connection.close();
+    await complaints;
+  }
+}
+
+async function converse(scene: Scene): Promise<Ending> {
+  const { order, connection, turn, report, child } = scene;
+  const session = await openSession(connection, order);
+  if (session.kind !== "opened")
+    return endingOf(session.kind === "lost" ? await lossEnd(scene) : faultEnd(session.fault));
+  const { sessionId, canClose, notes } = session;
+  for (const text of notes) await report({ kind: "message", role: "note", text });
+  await report({ kind: "bound", process: child.process, nativeSessionId: sessionId });
+  if (scene.tools.signal.aborted) return endingOf({ end: "lost" });
+  scene.sessionId = sessionId;
+  turn.begin(sessionId);
+  scene.prompted = true;
+  const prompt = [{ type: "text" as const, text: promptFor(order, session) }];
+  const answer = await connection.call(methods.agent.session.prompt, { sessionId, prompt });
+  if (answer.kind === "result") return { ...stopOf(answer.result), answer: answer.result, canClose };
+  return endingOf(await failureOf(scene, answer));
+}
+
+async function failureOf(scene: Scene, answer: Exclude<Answer, { readonly kind: "result" }>): Promise<DriverEnd> {
+  if (answer.kind !== "error") return lossEnd(scene);
+  const { partial } = await scene.turn.end();
+  return faultEnd(errorEvidence(answer.error, partial));
+}
+
+function endingOf(end: DriverEnd): Ending {
+  return { ...end, answer: {}, canClose: false };
+}
+
+function faultEnd(fault: FaultEvidence): DriverEnd {
+  return { end: "fault", fault };
+}
+
+/** An answer to the prompt; success is still without its text. */
+function stopOf({ stopReason }: Fields): DriverEnd {
+  const reason = textIn(stopReason) ?? "none";
+  if (reason === "end_turn") return { end: "success", evidence: "assumed" };
+  return faultEnd({ stopReason: reason === "max_turn_requests" ? "max_turns" : reason });
+}
+
+function verdictOf(ending: Ending, last: string | null): DriverEnd {
+  if (ending.end === "success")
+    return last === null ? faultEnd({ empty: true }) : { end: "success", evidence: ending.evidence };
+  return ending.end === "fault" ? faultEnd(ending.fault) : { end: "lost" };
+}
+
+/** Nothing more will come from the agent, and it has not said how its work ended. */
+async function lossEnd(scene: Scene): Promise<DriverEnd> {
+  const loss = await scene.connection.loss;
+  return lossVerdict(loss, scene.stderr);
+}
+
+function lossVerdict(loss: Loss, stderr: BoundedText): DriverEnd {
+  const complaint = stderr.text().trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
+  switch (loss.kind) {
+    case "line_too_long":
+      return faultEnd({ transport: true, text: "the agent wrote a line past the limit for lines" });
+    case "closed":
+      return faultEnd({ transport: true, text: `the agent closed its output and runs on. ${complaint}`.trim() });
+    case "ended":
+      return exitVerdict(loss.end, complaint);
+  }
+}
+
+function exitVerdict(end: ChildEnd, complaint: string): DriverEnd {
+  if (end.kind !== "exited") return { end: "lost" };
+  const { code, signal } = end;
+  return faultEnd({ exit: { code, signal }, ...(complaint === "" ? {} : { text: complaint }) });
+}
+
+function mayHaveChanged({ order, prompted, calls }: Scene): boolean {
+  return (prompted && order.spec.access === "write") || calls.changedSomething();
+}
+
+/** After a good turn the agent may put its house in order; whoever does not is stopped by the engine. */
+async function leave({ connection, child, tools, sessionId }: Scene, ending: Ending): Promise<void> {
+  if (ending.end !== "success") return;
+  if (ending.canClose && sessionId !== null)
+    await connection.call(methods.agent.session.close, { sessionId }, CLOSE_MS_MAX);
+  child.closeStdin();
+  await Promise.race([child.ended, passed(tools, EXIT_MS_MAX)]);
+}
+
+/** The attempt is over for the engine: the agent is told, not waited for. */
+async function giveUp({ connection, tools, sessionId }: Scene): Promise<void> {
+  if (sessionId !== null) await Promise.race([connection.cancel(sessionId), passed(tools, CANCEL_MS_MAX)]);
+}
+
+async function answerPermission(
+  request: Fields,
+  calls: ToolCalls,
+  { spec }: AttemptOrder,
+  tools: DriverTools,
+): Promise<RequestPermissionResponse> {
+  const options = optionsIn(request);
+  if (options.length === 0) throw RequestError.invalidParams({ options: "there is none to choose from" });
+  const call = calls.withFields(fieldsIn(request["toolCall"]));
+  const allowed = await allowedBy(spec.permissions, call, options, spec.cwd);
+  if (allowed !== null) return selected(allowed);
+  const answer = tools.signal.aborted ? null : await tools.ask(questionOf(call, options));
+  return answer?.kind === "option" ? selected(answer.optionId) : { outcome: { outcome: "cancelled" } };
+}
+
+function selected(optionId: string): RequestPermissionResponse {
+  return { outcome: { outcome: "selected", optionId } };
+}
+
+/** Reports one after another, and nothing once the attempt is over. */
+function createReporter(tell: Report, signal: AbortSignal): Report {
+  let turn: Promise<void> = Promise.resolve();
+  return (event) => {
+    const told = turn.then(() => (signal.aborted ? undefined : tell(event)));
+    turn = told.catch(() => undefined);
+    return told;
+  };
+}
+
+function garbageNote(line: string): string {
+  return `The agent wrote lines that are no messages of the protocol; they are left out. The first: ${line.slice(0, GARBAGE_CHARACTERS_MAX)}`;
+}
+
+function passed({ clock }: DriverTools, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    clock.after(ms, resolve);
+  });
+}

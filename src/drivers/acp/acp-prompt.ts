@@ -1,0 +1,35 @@
+/**
+ * What an agent is told: the task, or, where its own conversation already holds it, only that it should go on.
+ *
+ * Invariant: a child that goes on in its session is never given its task again: it would do finished steps twice (P6).
+ */
+
+import { excerpt } from "../../core/excerpt.ts";
+import type { AttemptOrder } from "../../ports/driver.ts";
+
+/** `resumed`: the agent took up its session, so that it knows what was said. */
+export type PromptContext = { readonly resumed: boolean; readonly agentName: string | null };
+
+const EARLIER_CHARACTERS_MAX = 20_000;
+/** Agents that drop a refused first prompt from their context: they are given it again whole. */
+const FORGETS_REFUSED_PROMPTS = /gemini/i;
+
+const GO_ON = `Your last turn in this conversation was interrupted from outside before it ended. The last tool call may have run in part: \
+look at its effects before you do anything again. Do not repeat steps that are finished. Go on where you were, finish the task, \
+and end with your complete final answer.`;
+
+export function promptFor(order: AttemptOrder, { resumed, agentName }: PromptContext): string {
+  if (!resumed) return order.history.length === 0 ? order.prompt : withHistory(order);
+  if (order.cause === "first") return order.prompt;
+  return FORGETS_REFUSED_PROMPTS.test(agentName ?? "") ? `${GO_ON}\n\nThe task was:\n\n${order.prompt}` : GO_ON;
+}
+
+function withHistory({ history, prompt }: AttemptOrder): string {
+  const turns = history.map(
+    ({ message, result }, at) =>
+      `## Message ${at + 1}\n\n${excerpt(message, EARLIER_CHARACTERS_MAX)}\n\n## Answer ${at + 1}\n\n${
+        result === null ? "(no answer was recorded)" : excerpt(result, EARLIER_CHARACTERS_MAX)
+      }`,
+  );
+  return `This continues earlier work of which you have no memory. What was said then, oldest first:\n\n${turns.join("\n\n")}\n\n## Now\n\n${prompt}`;
+}

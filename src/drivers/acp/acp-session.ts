@@ -1,0 +1,126 @@
+/**
+ * From a started agent to a session that is ready for its prompt.
+ *
+ * Invariant: a session that the order names is taken up or the attempt fails as `context_lost`; a new one in its place is
+ * made only for an agent that can take up none, and is told as new.
+ * Invariant: a session is handed on only when it is configured, so that a session which is known has been prompted or is
+ * about to be: going on in it makes sense.
+ */
+
+import { type McpServer, methods } from "@agentclientprotocol/sdk";
+import type { AttemptOrder } from "../../ports/driver.ts";
+import { configFault, configure, type Failed, setUp } from "./acp-configure.ts";
+import type { AcpConnection, RpcError } from "./acp-connection.ts";
+import { errorEvidence, isUnknownSession, RPC } from "./acp-evidence.ts";
+import { type Fields, fieldsIn, isFields, textIn } from "./acp-fields.ts";
+
+export type OpenedSession = {
+  readonly kind: "opened";
+  readonly sessionId: string;
+  /** The agent took it up: it knows what was said before. */
+  readonly resumed: boolean;
+  readonly canClose: boolean;
+  readonly agentName: string | null;
+  readonly notes: readonly string[];
+};
+
+const PROTOCOL_VERSION = 1;
+const UNSUPPORTED_VERSION = -32_022;
+
+export async function openSession(connection: AcpConnection, order: AttemptOrder): Promise<OpenedSession | Failed> {
+  const agent = await initialize(connection);
+  if (agent.kind !== "agent") return agent;
+  const servers = serversFor(order, agent.capabilities);
+  const session = await enterSession(connection, order, agent.capabilities, servers.list);
+  if (session.kind !== "entered") return session;
+  const { sessionId, resumed } = session;
+  const configured = await configure(connection, sessionId, session.answer, order.spec);
+  if (configured.kind !== "configured") return configured;
+  return {
+    kind: "opened",
+    sessionId,
+    resumed,
+    canClose: isFields(fieldsIn(agent.capabilities["sessionCapabilities"])["close"]),
+    agentName: agent.name,
+    notes: [...servers.notes, ...session.notes, ...configured.notes],
+  };
+}
+
+type Agent = { readonly kind: "agent"; readonly name: string | null; readonly capabilities: Fields };
+
+async function initialize(connection: AcpConnection): Promise<Agent | Failed> {
+  const answer = await setUp(connection, methods.agent.initialize, {
+    protocolVersion: PROTOCOL_VERSION,
+    clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+  });
+  if (answer.kind === "error") {
+    const { code } = answer.error;
+    if (code !== RPC.noMethod && code !== UNSUPPORTED_VERSION) return failedAt("initialize", answer.error);
+    return configFault(`the agent does not speak ACP version 1: ${answer.error.message}`, "protocol_mismatch");
+  }
+  if (answer.kind !== "result") return answer;
+  const { protocolVersion, agentCapabilities, agentInfo } = answer.result;
+  if (protocolVersion !== PROTOCOL_VERSION) {
+    const version = typeof protocolVersion === "number" ? `version ${protocolVersion}` : "no version that it names";
+    return configFault(`the agent speaks ACP ${version}, this driver version 1`, "protocol_mismatch");
+  }
+  return { kind: "agent", name: textIn(fieldsIn(agentInfo)["name"]), capabilities: fieldsIn(agentCapabilities) };
+}
+
+type Servers = { readonly list: McpServer[]; readonly notes: readonly string[] };
+
+/** How the child can delegate in its turn. The token goes to the agent alone. */
+function serversFor({ delegation }: AttemptOrder, capabilities: Fields): Servers {
+  if (delegation === null) return { list: [], notes: [] };
+  if (fieldsIn(capabilities["mcpCapabilities"])["http"] !== true)
+    return { list: [], notes: ["The agent takes no MCP server over HTTP; it cannot delegate by one."] };
+  const headers = [{ name: "Authorization", value: `Bearer ${delegation.token}` }];
+  return { list: [{ type: "http", name: "delegate", url: delegation.url, headers }], notes: [] };
+}
+
+type Entered = {
+  readonly kind: "entered";
+  readonly sessionId: string;
+  readonly resumed: boolean;
+  readonly answer: Fields;
+  readonly notes: readonly string[];
+};
+
+async function enterSession(
+  connection: AcpConnection,
+  { spec, nativeSessionId }: AttemptOrder,
+  capabilities: Fields,
+  mcpServers: McpServer[],
+): Promise<Entered | Failed> {
+  const { cwd } = spec;
+  const method = nativeSessionId === null ? null : wayBack(capabilities);
+  if (nativeSessionId !== null && method !== null) {
+    const answer = await setUp(connection, method, { sessionId: nativeSessionId, cwd, mcpServers });
+    if (answer.kind === "error") return notResumed(method, answer.error);
+    if (answer.kind !== "result") return answer;
+    return { kind: "entered", sessionId: nativeSessionId, resumed: true, answer: answer.result, notes: [] };
+  }
+  const answer = await setUp(connection, methods.agent.session.new, { cwd, mcpServers });
+  if (answer.kind === "error") return failedAt("session/new", answer.error);
+  if (answer.kind !== "result") return answer;
+  const sessionId = textIn(answer.result["sessionId"]);
+  if (sessionId === null) return { kind: "fault", fault: { text: "the agent made a session without an id" } };
+  const notes = nativeSessionId === null ? [] : ["The agent can take up no session; it goes on in a new one."];
+  return { kind: "entered", sessionId, resumed: false, answer: answer.result, notes };
+}
+
+/** Resuming is preferred: it replays nothing. */
+function wayBack(capabilities: Fields): typeof methods.agent.session.resume | typeof methods.agent.session.load | null {
+  if (isFields(fieldsIn(capabilities["sessionCapabilities"])["resume"])) return methods.agent.session.resume;
+  return capabilities["loadSession"] === true ? methods.agent.session.load : null;
+}
+
+function notResumed(method: string, error: RpcError): Failed {
+  if (!isUnknownSession(error)) return failedAt(method, error);
+  return { kind: "fault", fault: { contextLost: true, text: `${method}: ${error.message}` } };
+}
+
+function failedAt(method: string, error: RpcError): Failed {
+  const evidence = errorEvidence(error);
+  return { kind: "fault", fault: { ...evidence, text: `${method}: ${evidence.text ?? error.code}` } };
+}
