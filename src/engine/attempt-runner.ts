@@ -9,7 +9,7 @@
 
 import { classify } from "../core/classify.ts";
 import { attemptOf } from "../core/evolve.ts";
-import { excerpt } from "../core/excerpt.ts";
+import { excerpt, headOf } from "../core/excerpt.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Attempt, Task, TextRef } from "../core/task.ts";
@@ -101,7 +101,9 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
     try {
       await driver.run(order, report, tools);
     } catch (error) {
-      world.log.error("driver_failed", { taskId, driver: driver.name, error: String(error) });
+      // What was thrown may quote what a child wrote, so above debug there is only its kind.
+      world.log.error("driver_failed", { taskId, driver: driver.name, error: kindOf(error) });
+      world.log.debug("driver_failed", { taskId, driver: driver.name, error: String(error) });
     }
     await report({ kind: "end", end: "lost", text: null, sideEffects: true, usage: null });
   }
@@ -151,7 +153,7 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
           running.lastSaid = text;
         }
         await faults.at("before_finish");
-        await recordEnd(executor, taskId, epoch, { ...event, text });
+        await recordEnd(executor, taskId, epoch, masked({ ...event, text }, world.mask));
         return;
       }
     }
@@ -221,6 +223,19 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
 }
 
 type Ended = Extract<DriverEvent, { readonly kind: "end" }>;
+
+/** A driver's evidence may quote the child too; of it only the stop reason is kept. */
+function masked(event: Ended, mask: (text: string) => string): Ended {
+  if (event.end !== "fault" || event.fault.stopReason === undefined) return event;
+  const stopReason = headOf(mask(event.fault.stopReason).toWellFormed(), STOP_REASON_CHARACTERS_MAX);
+  return { ...event, fault: { ...event.fault, stopReason } };
+}
+
+const STOP_REASON_CHARACTERS_MAX = 200;
+
+function kindOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
+}
 
 /** A piece of the conversation, never so long that one of them fills the transcript. */
 function pieceOf(text: string): string {

@@ -98,6 +98,7 @@ export function createSimStore(world: {
       pending: (query) => read(() => truth.pending(query)),
       text: (taskId, name) => read(() => truth.text(taskId, name)),
       events: (taskId, after, limit) => read(() => truth.events(taskId, after, limit)),
+      milestones: (taskId, after, limit) => read(() => truth.milestones(taskId, after, limit)),
       transcript: (taskId, after, limit, bytesMax) => read(() => truth.transcript(taskId, after, limit, bytesMax)),
       dueNotices: (nowMs, limit) => read(() => truth.dueNotices(nowMs, limit)),
       nextNoticeAtMs: () => read(() => truth.nextNoticeAtMs()),
