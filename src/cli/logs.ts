@@ -107,8 +107,9 @@ function placesOf(parts: readonly Part[]): ReadonlyMap<string, Part> {
   );
 }
 
+/** Events and what a child said are numbered each for themselves; the time tells them apart. */
 function placeOf(part: Part): string {
-  return `${part.who ?? ""}:${part.at ?? ""}:`;
+  return `${part.who ?? ""}:${part.at ?? ""}:${part.time ?? ""}:`;
 }
 
 /** What has been printed, but for the last part of a page: the next page may go on in the middle of it. */
