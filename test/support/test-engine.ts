@@ -405,6 +405,7 @@ function troubled(store: MemoryStore, trouble: StoreTrouble): Store {
     pending: read("pending", store.pending),
     text: read("text", store.text),
     events: read("events", store.events),
+    milestones: read("milestones", store.milestones),
     transcript: read("transcript", store.transcript),
     dueNotices: read("dueNotices", store.dueNotices),
     nextNoticeAtMs: read("nextNoticeAtMs", store.nextNoticeAtMs),
