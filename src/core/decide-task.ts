@@ -16,7 +16,7 @@ import { cancelled, failedAs, settlementOf } from "./verdict.ts";
 
 type Of<Kind extends Command["kind"]> = Extract<Command, { readonly kind: Kind }>;
 
-const NONE_STARTED: StopRecord = { proof: "none_started", survivors: [], kept: [], by: null };
+export const NONE_STARTED: StopRecord = { proof: "none_started", survivors: [], kept: [], by: null };
 
 export function decideDelegate(task: Task | null, command: DelegateTask): Decision {
   if (task !== null) return reject("internal", { kind: "repeat_same_call" }, { reason: "task id taken" });
@@ -123,7 +123,7 @@ export function decideCancel(task: Task, command: Of<"CancelTask">, nowMs: numbe
   }
   const verdict = cancelled(task, by);
   const requested: TaskEventBody = { kind: "CancelRequested", reason, by, verdict };
-  if (attemptOf(state) !== null || task.residue !== null) return accept(requested);
+  if (attemptOf(state) !== null || task.residue !== null || command.below === true) return accept(requested);
   const settlement = settlementOf(task, verdict, task.lastStop ?? NONE_STARTED, nowMs);
   return accept(requested, { kind: "TaskSettled", settlement });
 }
