@@ -14,7 +14,7 @@ import { attemptIdOf, markOf, questionIdOf } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { backoffMs } from "./retry.ts";
 import type { Attempt, Problem, StopRecord, Task, TextRef, Verdict } from "./task.ts";
-import { completed, failedAs, failedBy, partsOf, settlementOf } from "./verdict.ts";
+import { completed, failedAs, failedBy, lastStopOf, partsOf, settlementOf } from "./verdict.ts";
 
 type Of<Kind extends Command["kind"]> = Extract<Command, { readonly kind: Kind }>;
 
@@ -209,11 +209,11 @@ export function decideStop(task: Task, command: Of<"ReportStop">, nowMs: number)
 }
 
 function afterProof(task: Task, epoch: number, stop: StopRecord, nowMs: number): readonly TaskEventBody[] {
-  const stopped: readonly TaskEventBody[] =
-    task.residue === null ? [] : [{ kind: "AttemptStopped", epoch, stop }];
+  const own = task.residue !== null;
+  const stopped: readonly TaskEventBody[] = own ? [{ kind: "AttemptStopped", epoch, stop }] : [];
   if (task.state.kind !== "stopping") return stopped;
   const { verdict } = task.state;
-  const settlement = settlementOf(task, verdict, stop, nowMs);
+  const settlement = settlementOf(task, verdict, own ? stop : lastStopOf(task), nowMs);
   const settled: TaskEventBody = { kind: "TaskSettled", settlement };
   // A message that waited for this run is sent now; after a failure it waits until somebody continues the task.
   const head = task.messages[0];

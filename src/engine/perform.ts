@@ -9,10 +9,10 @@
 import { pathOf } from "../core/caller.ts";
 import type { Command, StopReport } from "../core/command.ts";
 import { decide } from "../core/decide.ts";
-import { NONE_STARTED } from "../core/decide-task.ts";
 import { attemptIdOf, type TaskId } from "../core/ids.ts";
 import { type Intent, REAP_AGAIN_MS } from "../core/plan.ts";
 import type { Attempt, Task } from "../core/task.ts";
+import { lastStopOf } from "../core/verdict.ts";
 import { overlaps } from "../core/workspace-claim.ts";
 import type { Children } from "../ports/children.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -131,7 +131,7 @@ export function createPerformer(world: PerformerWorld): Performer {
 
   /** A task without an attempt of its own, cancelled while something below it had to be stopped. */
   async function awaitBelow(task: Task, epoch: number): Promise<number | null> {
-    const own: StopReport = { kind: "proven", stop: task.lastStop ?? NONE_STARTED };
+    const own: StopReport = { kind: "proven", stop: lastStopOf(task) };
     return reportStop(task, epoch, (await stillStoppingBelow(task)) ?? own);
   }
 

@@ -248,12 +248,10 @@ const deeds: readonly fc.WeightedArbitrary<Deed>[] = [
   },
   {
     weight: 2,
-    arbitrary: fc
-      .tuple(actors, fc.boolean())
-      .map(
-        ([by, below]): Deed =>
-          () => ({ kind: "CancelTask", reason: null, by, ...(below ? { below } : {}) }),
-      ),
+    arbitrary: fc.tuple(actors, fc.boolean()).map(
+      ([by, below]): Deed =>
+        () => ({ kind: "CancelTask", reason: null, by, ...(below ? { below } : {}) }),
+    ),
   },
   {
     weight: 2,
