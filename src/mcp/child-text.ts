@@ -116,7 +116,8 @@ function fence(head: string, lines: readonly string[], end: string): readonly st
 }
 
 /** What a model may take for the fence: any dashes or rules, in any spacing, and the fence's words after them. */
-const FENCE_ALIKE = /^(?=[\s>*_~`#|]*(?:[\p{Pd}=_─━═−~*#][\s\u2800]*){2,}(?:from\s+the\s+child|end)(?![\p{L}\p{N}]))/gimu;
+const FENCE_ALIKE =
+  /^(?=[\s>*_~`#|]*(?:[\p{Pd}=_─━═−~*#][\s\u2800]*){2,}(?:from\s+the\s+child|end)(?![\p{L}\p{N}]))/gimu;
 
 /** Quotes what looks like the fence. */
 function quoted(text: string): string {
