@@ -336,7 +336,7 @@ describe("an agent's error", () => {
       "a gateway in front",
       {
         code: -32603,
-        message: "status 403 Forbidden: request was blocked by a gateway or proxy",
+        message: "Forbidden: request was blocked by a gateway or proxy",
         data: { service: "session", errorName: "APIError" },
       },
       "",

@@ -50,6 +50,18 @@ const STATUS_IN_TEXT = [
   /\bHTTP (\d{3})\b/,
   /^(\d{3})\b/,
 ];
+/** Some agents show of a status its reason phrase alone. */
+const REASON_PHRASES: readonly (readonly [RegExp, number])[] = [
+  [/^bad request\b/i, 400],
+  [/^unauthorized\b/i, 401],
+  [/^payment required\b/i, 402],
+  [/^forbidden\b/i, 403],
+  [/^too many requests\b/i, 429],
+  [/^internal server error\b/i, 500],
+  [/^bad gateway\b/i, 502],
+  [/^service unavailable\b/i, 503],
+  [/^gateway time-?out\b/i, 504],
+];
 const BROKEN =
   /\b(?:ECONNRESET|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EPIPE|ENETUNREACH|EHOSTUNREACH)\b|socket hang up|socket connection was closed|fetch failed|network error|stream disconnected|connection (?:reset|refused|closed|error)|unable to connect/i;
 const NO_SUCH_SESSION =
@@ -125,7 +137,7 @@ function statusInText(text: string): number | null {
     const status = Number(pattern.exec(text)?.[1] ?? Number.NaN);
     if (isStatus(status)) return status;
   }
-  return null;
+  return REASON_PHRASES.find(([phrase]) => phrase.test(text))?.[1] ?? null;
 }
 
 /** Stricter than for an error's own text: a child may write of statuses. */
