@@ -11,7 +11,7 @@ const OWNERS = {
   fastify: "http|mcp",
   "@modelcontextprotocol": "mcp|cli",
   "@agentclientprotocol": "drivers",
-  undici: "drivers|engine|cli",
+  undici: "drivers|engine|cli|notify",
   "(pino|prom-client|@opentelemetry)": "telemetry",
   ulid: "system",
   zod: "mcp|http|config|cli",

@@ -7,7 +7,9 @@
 import { configDefaults, defineConfig } from "vitest/config";
 import { createSummaryReporter } from "./test/support/summary-reporter.ts";
 
-const SLOW = ["fault", "clients", "e2e", "browser", "tooling"].map((folder) => `test/${folder}/**/*.test.ts`);
+const SLOW = ["fault", "clients", "conformance", "e2e", "browser", "tooling"].map(
+  (folder) => `test/${folder}/**/*.test.ts`,
+);
 
 /** Whole surfaces over real sockets and disks: too long for every check, and each file alone takes no more than seconds. */
 const SURFACE = [
@@ -17,6 +19,7 @@ const SURFACE = [
   "test/protocol/tools-{child-text,clients,inputs,programs,rest}.test.ts",
   "test/protocol/wire-{held,http,resume,sessions}.test.ts",
   "test/store/{group-commit,sqlite}.test.ts",
+  "test/workspace/git-changes.test.ts",
 ];
 
 export default defineConfig({

@@ -70,6 +70,7 @@ function codeRow(code: Code): string {
     created: "none",
     about: null,
     newest: [],
+    recorded: null,
     pending: { completions: [], count: 0 },
   } as const;
   const keyed = KEYED.has(code) ? "review-auth-7f3k9q" : null;
@@ -138,6 +139,7 @@ function sampleTask(): Task {
     conversation: null,
     clientRequestId: "review-auth-7f3k9q",
     parentTaskId: null,
+    ancestors: [],
     rootTaskId: taskId,
     depth: 1,
   };

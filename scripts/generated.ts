@@ -6,6 +6,7 @@
 
 import { makeConfigurationTable, makeEnvExample } from "../src/config/env-example.ts";
 import { makeFailureCatalogue } from "./failure-catalogue.ts";
+import { makeObservability } from "./observability.ts";
 
 export type GeneratedFile = {
   /** Path from the top of the repository. */
@@ -18,4 +19,5 @@ export const GENERATED: readonly GeneratedFile[] = [
   { path: ".env.example", make: makeEnvExample },
   { path: "docs/configuration.md", make: makeConfigurationTable },
   { path: "docs/failure-catalogue.md", make: makeFailureCatalogue },
+  { path: "docs/observability.md", make: makeObservability },
 ];

@@ -24,7 +24,13 @@ const itemShape = {
   createdAt: z.union([z.string(), z.number()]).optional(),
   continuable: z.boolean().optional(),
   question: z
-    .looseObject({ questionId: optionalText, kind: optionalText, optionIds: z.array(z.string()).optional() })
+    .looseObject({
+      questionId: optionalText,
+      kind: optionalText,
+      optionIds: z.array(z.string()).optional(),
+      /** What was answered, where somebody has. */
+      answer: optionalText,
+    })
     .optional(),
   problem: z
     .looseObject({
@@ -40,7 +46,12 @@ const itemShape = {
     .looseObject({ cwd: optionalText, access: optionalText, isolation: optionalText, branch: optionalText })
     .optional(),
   error: z.looseObject({ code: z.string(), retryable: z.boolean().optional() }).optional(),
-  meta: z.looseObject({ clientRequestId: optionalText }).optional(),
+  meta: z
+    .looseObject({
+      clientRequestId: optionalText,
+      by: z.looseObject({ kind: optionalText, name: optionalText }).optional(),
+    })
+    .optional(),
   fromChild: z
     .looseObject({
       note: optionalText,

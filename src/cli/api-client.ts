@@ -5,6 +5,7 @@
  * Invariant: every answer is bounded in size and time. A wait may be held for as long as the daemon ever holds one.
  */
 
+import type { z } from "zod";
 import { LIMITS } from "../core/limits.ts";
 import { type Answer, answerSchema, readProblem } from "./answer.ts";
 import { EXIT, exitCodeOfRefusal } from "./exit-codes.ts";
@@ -13,10 +14,22 @@ import type { DaemonAddress } from "./find-daemon.ts";
 
 export type Reply = { readonly kind: "answer"; readonly answer: Answer } | Failure;
 
+/** The tools, by their routes. A person has them over `/api`, a delegated child over `/mcp` (`child-client.ts`). */
 export type ApiClient = AsyncDisposable & {
   get(path: string, query: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<Reply>;
   post(path: string, body: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<Reply>;
 };
+
+/** What only people have besides: routes that answer with data. */
+export type PersonClient = ApiClient & {
+  /** Asks for data of a known shape; `body` null: GET. */
+  data<T>(path: string, body: Readonly<Record<string, unknown>> | null, schema: z.ZodType<T>): Promise<Data<T>>;
+  /** Opens a route that answers with a stream. It is not bounded in size; `signal` ends it. */
+  stream(path: string, signal: AbortSignal): Promise<Stream | Reply>;
+};
+
+export type Data<T> = { readonly kind: "data"; readonly data: T } | Reply;
+export type Stream = { readonly kind: "stream"; readonly chunks: AsyncIterable<Uint8Array> };
 
 /** Longest time that one call is held by the daemon. */
 export const SLICE_MAX_MS = LIMITS.sliceMaxMs;
@@ -25,46 +38,66 @@ const MARGIN_MS = 30_000;
 const CONNECT_MS = 5_000;
 const BODY_BYTES_MAX = 16 * 1024 * 1024;
 
-export async function createApiClient(address: DaemonAddress, version: string): Promise<ApiClient> {
+export async function createApiClient(address: DaemonAddress, version: string): Promise<PersonClient> {
   // Loaded when a command calls the daemon: it is a tenth of the time that the daemon itself takes to start.
   const { Agent, request } = await import("undici");
-  const agent = new Agent({
+  const timeouts = {
     connect: { timeout: CONNECT_MS },
     headersTimeout: SLICE_MAX_MS + MARGIN_MS,
     bodyTimeout: SLICE_MAX_MS + MARGIN_MS,
-    maxResponseSize: BODY_BYTES_MAX,
-    connections: 4,
-  });
+  };
+  const agent = new Agent({ ...timeouts, maxResponseSize: BODY_BYTES_MAX, connections: 4 });
+  const unbounded = new Agent({ ...timeouts, connections: 2 });
   const headers = {
     accept: "application/json",
     "user-agent": `delegate-mcp-cli/${version}`,
     ...(address.token === null ? {} : { authorization: `Bearer ${address.token}` }),
   };
 
-  const call = async (
-    method: "GET" | "POST",
-    path: string,
-    body: string | null,
-    signal?: AbortSignal,
-  ): Promise<Reply> => {
+  const ask = (path: string, body: string | null, signal: AbortSignal | undefined, dispatcher = agent) =>
+    request(`${address.base}${path}`, {
+      method: body === null ? "GET" : "POST",
+      dispatcher,
+      headers: body === null ? headers : { ...headers, "content-type": "application/json" },
+      body,
+      signal: signal ?? null,
+    });
+
+  async function call(path: string, body: string | null, signal?: AbortSignal): Promise<Reply> {
     try {
-      const response = await request(`${address.base}${path}`, {
-        method,
-        dispatcher: agent,
-        headers: body === null ? headers : { ...headers, "content-type": "application/json" },
-        body,
-        signal: signal ?? null,
-      });
+      const response = await ask(path, body, signal);
       return replyOf(response.statusCode, jsonOf(await response.body.text()), address);
     } catch (error) {
       return unreachable(address, error);
     }
-  };
+  }
 
   return {
-    get: (path, query, signal) => call("GET", `${path}${queryOf(query)}`, null, signal),
-    post: (path, body, signal) => call("POST", path, JSON.stringify(body), signal),
-    [Symbol.asyncDispose]: () => agent.destroy(),
+    get: (path, query, signal) => call(`${path}${queryOf(query)}`, null, signal),
+    post: (path, body, signal) => call(path, JSON.stringify(body), signal),
+    async data(path, body, schema) {
+      try {
+        const response = await ask(path, body === null ? null : JSON.stringify(body), undefined);
+        const json = jsonOf(await response.body.text());
+        const parsed = response.statusCode === 200 ? schema.safeParse(json) : null;
+        if (parsed?.success === true) return { kind: "data", data: parsed.data };
+        return replyOf(response.statusCode, json, address);
+      } catch (error) {
+        return unreachable(address, error);
+      }
+    },
+    async stream(path, signal) {
+      try {
+        const { statusCode, body } = await ask(path, null, signal, unbounded);
+        if (statusCode === 200) return { kind: "stream", chunks: body };
+        return replyOf(statusCode, jsonOf(await body.text()), address);
+      } catch (error) {
+        return unreachable(address, error);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([agent.destroy(), unbounded.destroy()]);
+    },
   };
 }
 
@@ -87,7 +120,7 @@ function replyOf(status: number, body: unknown, address: DaemonAddress): Reply {
   };
 }
 
-function exitCodeOfHttp(status: number, code: string): number {
+export function exitCodeOfHttp(status: number, code: string): number {
   if (status === 401 || status === 403) return EXIT.auth;
   if (status === 404) return EXIT.notFound;
   if (status === 409) return EXIT.conflict;
@@ -107,7 +140,7 @@ function noDaemon(status: number, address: DaemonAddress): Failure {
   };
 }
 
-function unreachable(address: DaemonAddress, error: unknown): Failure {
+export function unreachable(address: { readonly base: string }, error: unknown): Failure {
   return {
     kind: "failure",
     code: "unreachable",
@@ -146,7 +179,7 @@ function queryOf(query: Readonly<Record<string, string>>): string {
   return text === "" ? "" : `?${text}`;
 }
 
-function jsonOf(text: string): unknown {
+export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -4,11 +4,11 @@
 
 import { parseId } from "../core/ids.ts";
 import type { Code } from "../core/rejection.ts";
-import { type ApiClient, createApiClient } from "./api-client.ts";
+import { type ApiClient, createApiClient, type PersonClient } from "./api-client.ts";
 import type { Answer } from "./answer.ts";
 import { EXIT, exitCodeOfRefusal } from "./exit-codes.ts";
 import { type Failure, fail, type GlobalOptions } from "./failure.ts";
-import { findDaemon } from "./find-daemon.ts";
+import { findChildAddress, findDaemon, refuseChild } from "./find-daemon.ts";
 import type { Io } from "./io.ts";
 import { line, printJson } from "./print.ts";
 
@@ -16,10 +16,39 @@ export type Command = { readonly io: Io; readonly options: GlobalOptions; readon
 
 /** Runs `work` with a client of the daemon; says why if there is no daemon. Returns the exit code. */
 export async function withDaemon(command: Command, work: (api: ApiClient) => Promise<number>): Promise<number> {
+  const opened = await openClient(command);
+  if (opened.kind === "failure") return fail(command.io, command.options, opened);
+  await using api = opened.api;
+  return await work(api);
+}
+
+/** The same for what people alone may do; a delegated child is told so. `verb`: as it is typed. */
+export async function withPerson(
+  command: Command,
+  verb: string,
+  work: (api: PersonClient) => Promise<number>,
+): Promise<number> {
+  const refused = refuseChild(command.io, `\`${verb}\``);
+  if (refused !== null) return fail(command.io, command.options, refused);
   const address = findDaemon(command.io, command.options);
   if (address.kind === "failure") return fail(command.io, command.options, address);
   await using api = await createApiClient(address, command.version);
   return await work(api);
+}
+
+/** A client of the daemon: a delegated child's by its own credential, else a person's. To be disposed of. */
+export async function openClient(
+  command: Command,
+): Promise<{ readonly kind: "opened"; readonly api: ApiClient } | Failure> {
+  const child = findChildAddress(command.io, command.options);
+  if (child?.kind === "failure") return child;
+  if (child !== null) {
+    const { createChildClient } = await import("./child-client.ts");
+    return { kind: "opened", api: createChildClient(child, command.version) };
+  }
+  const address = findDaemon(command.io, command.options);
+  if (address.kind === "failure") return address;
+  return { kind: "opened", api: await createApiClient(address, command.version) };
 }
 
 /** The task that a text names: by one of its ids, or by the beginning of one that only it has. */
@@ -56,9 +85,19 @@ export function refuse(command: Command, answer: Answer): number {
     return exitCode;
   }
   const what = answer.error === undefined ? "That beginning of an id names several tasks." : answer.say;
-  const details = (answer.tasks ?? []).map((task) => `${task.taskId ?? ""}  ${task.status ?? ""}  ${line(task.title)}`);
+  const tasks = (answer.tasks ?? []).map((task) => `${task.taskId ?? ""}  ${task.status ?? ""}  ${line(task.title)}`);
+  const details = [...questionLines(answer), ...tasks];
   const fix = adviceOf(answer, code);
   return fail(command.io, command.options, { kind: "failure", code, exitCode, what, why: null, details, fix });
+}
+
+/** The answer that a question had already got and whose it was, or what it can be answered with. */
+function questionLines({ error, question, meta }: Answer): readonly string[] {
+  if (question === undefined || (error?.code !== "not_pending" && error?.code !== "invalid_arguments")) return [];
+  const { questionId = "", optionIds = [], answer } = question;
+  if (answer === undefined) return optionIds.length === 0 ? [] : [`${questionId}  options: ${optionIds.join(", ")}`];
+  const by = [meta?.by?.kind, meta?.by?.name].filter((part) => part !== undefined).join(" ");
+  return [`${questionId}  answered: ${answer}${by === "" ? "" : `  by ${by}`}`];
 }
 
 /** The next step in words of the command line; what the daemon says is meant for models and names its tools. */
@@ -79,9 +118,10 @@ const ADVICE: Readonly<Partial<Record<Code | "ambiguous", string>>> = {
   unknown_thread: "See your tasks: delegate-mcp list",
   idempotency_conflict: "For new work, leave out --key or choose another.",
   expired_receipt: "For new work, leave out --key or choose another.",
-  unknown_agent: "See the configured agents: delegate-mcp config show",
-  agent_unavailable: "See the configured agents: delegate-mcp config show",
+  unknown_agent: "See the agents: delegate-mcp agents",
+  agent_unavailable: "See the agents: delegate-mcp agents",
   workspace_not_allowed: "Name a directory below workspaces.roots with --cwd, or have the operator add one.",
+  not_pending: "See how the task stands: delegate-mcp show ID",
   capacity_full: SAME_KEY,
   tree_limit: SAME_KEY,
   rate_limit: SAME_KEY,

@@ -43,6 +43,8 @@ export async function delegate(command: Command, text: string, options: Delegate
 
 export type ContinueOptions = {
   readonly key?: string;
+  readonly agent?: string;
+  readonly model?: string;
   readonly afterSettlement?: number;
   readonly wait?: boolean;
   readonly timeout?: number;
@@ -60,8 +62,8 @@ export async function continueTask(
     const task = await resolveTask(api, named);
     if (task.kind === "failure") return fail(command.io, command.options, task);
     if (task.kind === "refused") return refuse(command, task.answer);
-    const { afterSettlement } = options;
-    const body = { message, ...given({ afterSettlement }) };
+    const { afterSettlement, agent, model } = options;
+    const body = { message, ...given({ afterSettlement, agent, model }) };
     return await startAndReport(command, api, { route: `/api/tasks/${task.taskId}/continue`, body }, options);
   });
 }

@@ -3,7 +3,8 @@
  *
  * Invariant: the token file's token goes only to the daemon of the same data directory, whose process is alive; an address
  * that somebody named gets the token that was named with it, or none.
- * Invariant: a delegated child never uses the token of the person whose machine it runs on (P18).
+ * Invariant: a delegated child never uses the token of the person whose machine it runs on, nor an address that the person
+ * has set, and talks to no other daemon than its own (P18).
  */
 
 import path from "node:path";
@@ -24,10 +25,8 @@ export type DaemonAddress = {
 };
 
 export function findDaemon(io: Io, options: GlobalOptions): DaemonAddress | Failure {
-  if (options.url === undefined) {
-    const refused = refuseChild(io);
-    if (refused !== null) return refused;
-  }
+  const refused = refuseChild(io, "this command");
+  if (refused !== null) return refused;
   const token = io.env["DELEGATE_MCP_TOKEN"] ?? "";
   const named = options.url ?? io.env["DELEGATE_MCP_URL"] ?? "";
   if (named !== "") return addressOf(named, token === "" ? null : token);
@@ -35,18 +34,44 @@ export function findDaemon(io: Io, options: GlobalOptions): DaemonAddress | Fail
   return dataDir.kind === "failure" ? dataDir : localDaemon(dataDir.dataDir, token);
 }
 
-/** The answer to a delegated child that would act as the person; null outside of one. */
-export function refuseChild(io: Io): Failure | null {
+/** Where a delegated child's own credential is good. */
+export type ChildAddress = { readonly kind: "child"; readonly mcpUrl: string; readonly token: string };
+
+/** How a delegated child reaches the daemon, or why it cannot; null outside of one. */
+export function findChildAddress(io: Io, options: GlobalOptions): ChildAddress | Failure | null {
   if (!isChild(io.env)) return null;
-  return {
-    kind: "failure",
-    code: "child",
-    exitCode: EXIT.auth,
-    what: "This is a delegated child: it cannot use this command.",
-    why: "Its environment carries DELEGATE_CHILD_ variables, and this version gives children no credentials of their own.",
-    fix: "Do the work here, without delegating.",
-  };
+  const mcpUrl = io.env["DELEGATE_CHILD_URL"] ?? "";
+  const token = io.env["DELEGATE_CHILD_TOKEN"] ?? "";
+  if (mcpUrl === "" || token === "" || !URL.canParse(mcpUrl)) {
+    const why = "It was given no credential of its own: its depth leaves no room for children.";
+    return { ...CHILD, what: "This is a delegated child: it cannot reach the daemon.", why };
+  }
+  if (options.url !== undefined && !isSameDaemon(options.url, mcpUrl)) {
+    const why = "--url names another daemon than the one that runs this child.";
+    return { ...CHILD, what: "A delegated child talks to its own daemon only.", why, fix: "Leave out --url." };
+  }
+  return { kind: "child", mcpUrl, token };
 }
+
+function isSameDaemon(named: string, mcpUrl: string): boolean {
+  const address = addressOf(named, null);
+  const own = addressOf(mcpUrl, null);
+  return address.kind === "found" && own.kind === "found" && address.base === own.base;
+}
+
+/** The answer to a delegated child that would act as the person; null outside of one. `what`: "`export`". */
+export function refuseChild(io: Io, what: string): Failure | null {
+  return isChild(io.env) ? { ...CHILD, what: `This is a delegated child: ${what} is not for it.` } : null;
+}
+
+const CHILD: Failure = {
+  kind: "failure",
+  code: "child",
+  exitCode: EXIT.auth,
+  what: "This is a delegated child.",
+  why: "Its environment carries DELEGATE_CHILD_ variables; it may use what it was given, and nothing of the person's.",
+  fix: "Do the work here, or ask for it in the final message.",
+};
 
 export function isChild(env: Io["env"]): boolean {
   return Object.entries(env).some(([name, value]) => name.startsWith("DELEGATE_CHILD_") && value !== undefined);

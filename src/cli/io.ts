@@ -5,6 +5,7 @@
  */
 
 import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 
 export type Output = {
   write(text: string): unknown;
@@ -13,6 +14,8 @@ export type Output = {
   readonly columns: number;
   /** Bytes written that the reader has not taken yet. */
   readonly writableLength: number;
+  /** True once the reader has gone: what is written then is lost. */
+  readonly isClosed: boolean;
 };
 
 export type Signal = "SIGINT" | "SIGTERM" | "SIGHUP";
@@ -65,5 +68,17 @@ function outputOf(stream: NodeJS.WriteStream): Output {
     get writableLength() {
       return stream.writableLength;
     },
+    get isClosed() {
+      return stream.destroyed;
+    },
   };
+}
+
+const BACKLOG_BYTES_MAX = 1024 * 1024;
+const LOOK_MS = 10;
+
+/** Waits until the reader has taken most of what was written, has gone, or `signal` aborts. */
+export async function taken(output: Output, signal: AbortSignal): Promise<void> {
+  while (output.writableLength > BACKLOG_BYTES_MAX && !output.isClosed && !signal.aborted)
+    await delay(LOOK_MS, undefined, { signal }).catch(() => undefined);
 }

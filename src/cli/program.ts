@@ -4,19 +4,20 @@
  * Invariant: every end of a command is an exit code of `exit-codes.ts`, also where the command line itself is wrong.
  */
 
-import { Command as Parser, CommanderError, InvalidArgumentError, Option } from "commander";
-import type { Command } from "./command.ts";
+import { Argument, Command as Parser, CommanderError, Option } from "commander";
+import { completion, SHELLS } from "./completion.ts";
+import { assert } from "../core/assert.ts";
 import type { StartDaemon } from "./daemon.ts";
-import { type ContinueOptions, continueTask, type DelegateOptions, delegate } from "./delegate.ts";
+import { type ExportOptions, exportTask } from "./export.ts";
 import { EXIT, EXIT_CODES_HELP } from "./exit-codes.ts";
 import { fail, type GlobalOptions } from "./failure.ts";
 import type { Io } from "./io.ts";
 import { serve } from "./serve.ts";
 import { configShow, type SettingsOptions } from "./settings.ts";
-import { type CancelOptions, cancel, type ListOptions, list, show } from "./tasks.ts";
+import { addTaskVerbs, type Run } from "./task-verbs.ts";
 import { tokenAdd, tokenList, tokenRevoke } from "./token.ts";
+import { hostForget, hostList, type PruneOptions, prune } from "./upkeep.ts";
 import { version } from "./version.ts";
-import { type WaitOptions, wait } from "./wait.ts";
 
 export type ProgramParts = {
   readonly io: Io;
@@ -72,20 +73,20 @@ function createProgram(parts: ProgramParts, done: (exitCode: number) => void): P
     .description("Delegates work between coding agents: no child is lost, doubled or misreported.")
     .version(`delegate-mcp ${parts.version}`, "-V, --version", "show the version")
     .addHelpText("after", `\n${EXIT_CODES_HELP}`);
-  const run = (verb: Parser, work: (command: Command, ...operands: string[]) => Promise<number> | number): void => {
+  const run: Run = (verb, work) => {
     verb.action(async () => {
       const options: GlobalOptions = program.opts();
-      done(await work({ io: parts.io, options, version: parts.version }, ...verb.processedArgs.flat().map(String)));
+      const operands = verb.processedArgs.flat().filter((operand) => operand !== undefined);
+      done(await work({ io: parts.io, options, version: parts.version }, ...operands.map(String)));
     });
   };
   addServe(program, parts, run);
   addTaskVerbs(program, run);
+  addUpkeepVerbs(program, run);
   addTokenVerbs(program, run);
   addInformation(program, run);
   return program;
 }
-
-type Run = (verb: Parser, work: (command: Command, ...operands: string[]) => Promise<number> | number) => void;
 
 function withGlobals(program: Parser, { io }: ProgramParts): Parser {
   return program
@@ -118,74 +119,6 @@ function addServe(program: Parser, parts: ProgramParts, run: Run): void {
   run(verb, async (command) => serve(command, verb.opts<SettingsOptions>(), await parts.loadDaemon(), parts.stopMaxMs));
 }
 
-function addTaskVerbs(program: Parser, run: Run): void {
-  const delegateVerb = program
-    .command("delegate")
-    .argument("<text>", 'the task, or "-" for standard input')
-    .description("hand a task to an agent; prints its id and leaves it running")
-    .option("--key <key>", "name of this piece of work; the same key never starts a second child (default: a new one)")
-    .option("--agent <name>", "agent to use (default: the configured one)")
-    .option("--model <name>", "model to use")
-    .option("--cwd <dir>", "directory to work in (default: the current one)")
-    .addOption(new Option("--access <mode>", "what the child may do to files").choices(["read", "write"]))
-    .option("--title <text>", "short name shown in lists")
-    .option("--wait", "wait for the result and print it")
-    .option("--timeout <seconds>", "with --wait: how long", seconds);
-  run(delegateVerb, (command, text = "") => delegate(command, text, delegateVerb.opts<DelegateOptions>()));
-
-  const waitVerb = program
-    .command("wait")
-    .argument("<id...>", "tasks, by id or unique beginning of one")
-    .description("wait until a task has ended or asks something; never stops it")
-    .option("--any", "until one of them has news (default)")
-    .option("--all", "until all of them have ended")
-    .option("--timeout <seconds>", "how long at most; then exit code 6", seconds);
-  run(waitVerb, (command, ...ids) => wait(command, ids, waitVerb.opts<WaitOptions>()));
-
-  const listVerb = program
-    .command("list")
-    .alias("ls")
-    .description("show tasks, newest first")
-    .option("--open", "only tasks that have not ended")
-    .option("--unread", "only tasks whose result nobody has confirmed")
-    .addOption(
-      new Option("--status <status>", "only this status").choices([
-        "working",
-        "input_required",
-        "completed",
-        "failed",
-        "cancelled",
-      ]),
-    )
-    .option("--limit <n>", "how many at most", wholeNumber)
-    .option("--cursor <text>", "go on from an earlier list");
-  run(listVerb, (command) => list(command, listVerb.opts<ListOptions>()));
-
-  const showVerb = program.command("show").argument("<id>", "task").description("show one task and its result");
-  run(showVerb, (command, id = "") => show(command, id));
-
-  const continueVerb = program
-    .command("continue")
-    .argument("<id>", "task")
-    .argument("<text>", 'the message, or "-" for standard input')
-    .description("send a further message to the child of a task, in the same conversation")
-    .option("--key <key>", "name of this message (default: a new one)")
-    .option("--after-settlement <n>", "send nothing if somebody has continued past this result", wholeNumber)
-    .option("--wait", "wait for the result and print it")
-    .option("--timeout <seconds>", "with --wait: how long", seconds);
-  run(continueVerb, (command, id = "", text = "") =>
-    continueTask(command, id, text, continueVerb.opts<ContinueOptions>()),
-  );
-
-  const cancelVerb = program
-    .command("cancel")
-    .argument("<id>", "task")
-    .description("stop a task and everything it has started")
-    .option("--reason <text>", "why, for the record")
-    .option("--abandon", "give up processes that cannot be stopped, by name");
-  run(cancelVerb, (command, id = "") => cancel(command, id, cancelVerb.opts<CancelOptions>()));
-}
-
 function addTokenVerbs(program: Parser, run: Run): void {
   const token = program.command("token").description("manage who may use the daemon");
   const add = token
@@ -202,12 +135,47 @@ function addTokenVerbs(program: Parser, run: Run): void {
   run(revoke, (command, nameOrId = "") => tokenRevoke(command, nameOrId));
 }
 
+function addUpkeepVerbs(program: Parser, run: Run): void {
+  const exportVerb = program
+    .command("export")
+    .argument("<id>", "task")
+    .description("write everything that is kept of a task, a JSON object a line")
+    .option("--out <file>", "into this new file instead of standard output");
+  run(exportVerb, (command, id = "") => exportTask(command, id, exportVerb.opts<ExportOptions>()));
+  const pruneVerb = program
+    .command("prune")
+    .description("remove what is past its retention now (admins)")
+    .option("--dry-run", "only count it")
+    .option("--yes", "remove it; without this nothing is removed");
+  run(pruneVerb, (command) => prune(command, pruneVerb.opts<PruneOptions>()));
+  const host = program.command("host").description("see what runs where");
+  run(host.command("list", { isDefault: true }).description("show the host and its children"), hostList);
+  const forget = host
+    .command("forget")
+    .argument("<host>", "host, as host list names it")
+    .description("give up the children of a host that is gone");
+  run(forget, (command, name = "") => hostForget(command, name));
+}
+
 function addInformation(program: Parser, run: Run): void {
   const config = program.command("config").description("look at the configuration");
   const showConfig = withSettings(config.command("show"))
     .description("show every setting in force")
     .option("--origin", "and where each comes from");
   run(showConfig, (command) => configShow(command, showConfig.opts<SettingsOptions & { origin?: boolean }>()));
+  run(program.command("doctor").description("check that everything is right, and say what to do"), async (command) =>
+    (await import("./doctor.ts")).doctor(command),
+  );
+  const completionVerb = program
+    .command("completion")
+    .addArgument(new Argument("<shell>", "which shell").choices([...SHELLS]))
+    .description("print a script that completes commands and options")
+    .addHelpText("after", "\nTry it in bash: source <(delegate-mcp completion bash)");
+  run(completionVerb, (command, name) => {
+    const shell = SHELLS.find((known) => known === name);
+    assert(shell !== undefined, "the parser lets known shells pass only");
+    return completion(command, program, shell);
+  });
   const demo = program.command("demo").description("show one delegation that survives a cut wire and a killed daemon");
   run(demo, async ({ io }) => (await import("./demo.ts")).demo(io));
   run(program.command("version").description("show the version"), version);
@@ -221,17 +189,4 @@ function withSettings(verb: Parser): Parser {
     .option("--env-file <file>", "read variables from this file; the real environment comes first")
     .option("--log-level <level>", "debug, info, warn, error or silent (default: info)")
     .addOption(new Option("--database-url <url>").hideHelp());
-}
-
-function seconds(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !Number.isFinite(value) || value < 0 || value > 31_536_000) {
-    throw new InvalidArgumentError("Expected seconds.");
-  }
-  return value;
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError("Expected a whole number.");
-  return Number(text);
 }

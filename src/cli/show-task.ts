@@ -151,6 +151,8 @@ function cutOf(task: Item): string | null {
 function hintOf(task: Item): string | null {
   if (task.status === "failed" && task.continuable === true)
     return `Go on in the same conversation: delegate-mcp continue ${task.taskId} TEXT`;
+  if (task.status === "input_required" && task.question !== undefined)
+    return `Answer it: delegate-mcp answer ${task.taskId} ${task.question.questionId} OPTION, or --text TEXT`;
   return null;
 }
 

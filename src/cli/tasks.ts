@@ -7,6 +7,7 @@ import { isSettled } from "./answer.ts";
 import { type Command, lookUp, refuse, resolveTask, withDaemon } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { fail, note } from "./failure.ts";
+import { refuseChild } from "./find-daemon.ts";
 import { line, printJson } from "./print.ts";
 import { handleOf, printTask, printTasks } from "./show-task.ts";
 
@@ -49,8 +50,10 @@ export function show(command: Command, named: string): Promise<number> {
 
 export type CancelOptions = { readonly reason?: string; readonly abandon?: boolean };
 
-export function cancel(command: Command, named: string, options: CancelOptions): Promise<number> {
-  return withDaemon(command, async (api) => {
+export async function cancel(command: Command, named: string, options: CancelOptions): Promise<number> {
+  const refused = options.abandon === true ? refuseChild(command.io, "`cancel --abandon`") : null;
+  if (refused !== null) return fail(command.io, command.options, refused);
+  return await withDaemon(command, async (api) => {
     const task = await resolveTask(api, named);
     if (task.kind === "failure") return fail(command.io, command.options, task);
     if (task.kind === "refused") return refuse(command, task.answer);

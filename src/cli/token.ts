@@ -95,7 +95,7 @@ export function tokenRevoke(command: Command, nameOrId: string): Promise<number>
 }
 
 async function withTokens(command: Command, work: (tokens: TokenStore) => Promise<number>): Promise<number> {
-  const child = refuseChild(command.io);
+  const child = refuseChild(command.io, "`token`");
   if (child !== null) return fail(command.io, command.options, child);
   const found = findDataDir(command.io, command.options);
   if (found.kind === "failure") return fail(command.io, command.options, found);

@@ -7,12 +7,12 @@
 
 import { setTimeout as delay } from "node:timers/promises";
 import { LIMITS } from "../core/limits.ts";
-import { createApiClient, type Reply, SLICE_MAX_MS } from "./api-client.ts";
+import { SLICE_MAX_MS } from "./api-client.ts";
 import { type Answer, type Item, isSettled, needsAnswer } from "./answer.ts";
 import { type Command, lookUp, type Refused, refuse, withDaemon } from "./command.ts";
 import { EXIT, exitCodeOfStatus } from "./exit-codes.ts";
 import { type Failure, fail, note } from "./failure.ts";
-import { findDaemon } from "./find-daemon.ts";
+import { callPatiently } from "./patient-call.ts";
 import { printJson } from "./print.ts";
 import { printOutcome, printTasks, stateOf } from "./show-task.ts";
 
@@ -23,8 +23,6 @@ export type WaitOptions = {
   readonly timeout?: number;
 };
 
-/** How long a daemon that has gone is looked for before the wait gives up. */
-const LOST_MAX_MS = 30_000;
 /** Pause after a slice that came back at once without news, so that no mistake of either side can spin. */
 const PAUSE_MS = 500;
 
@@ -66,7 +64,11 @@ export async function waitForTasks(
   while (!watch.isOver()) {
     const askedMs = Date.now();
     const waitMs = Math.min(SLICE_MAX_MS, Math.max(0, deadlineMs - askedMs));
-    const reply = await postToDaemon(command, watch.question(waitMs), { signal, deadlineMs });
+    const question = watch.question(waitMs);
+    const reply = await callPatiently(command, (api) => api.post("/api/wait", question, signal), {
+      signal,
+      deadlineMs,
+    });
     if (signal.aborted) return { kind: "interrupted" };
     if (reply.kind === "failure") return reply;
     const taken = watch.take(reply.answer);
@@ -169,43 +171,6 @@ function exitCodeOf(tasks: readonly Item[], all: boolean): number {
 function afterOf(answer: Answer): string | null {
   const after = answer.next?.kind === "wait" ? answer.next.arguments?.["after"] : undefined;
   return typeof after === "string" ? after : null;
-}
-
-type Patience = { readonly signal: AbortSignal; readonly deadlineMs: number };
-
-/** Asks the daemon, or its successor when it has gone meanwhile. Gives up after `LOST_MAX_MS`, or at the deadline. */
-async function postToDaemon(
-  command: Command,
-  question: Readonly<Record<string, unknown>>,
-  { signal, deadlineMs }: Patience,
-): Promise<Reply> {
-  let giveUpMs: number | null = null;
-  for (let pauseMs = 250; ; pauseMs = Math.min(2_000, pauseMs * 2)) {
-    const reply = await postOnce(command, question, signal);
-    if (signal.aborted || !isLoss(reply)) return reply;
-    if (giveUpMs === null) {
-      giveUpMs = Math.min(deadlineMs, Date.now() + LOST_MAX_MS);
-      note(command.io, command.options, "The daemon does not answer; the wait goes on when it is back.");
-    }
-    if (Date.now() >= giveUpMs) return reply;
-    await delay(pauseMs, undefined, { signal }).catch(() => undefined);
-  }
-}
-
-async function postOnce(
-  command: Command,
-  question: Readonly<Record<string, unknown>>,
-  signal: AbortSignal,
-): Promise<Reply> {
-  const address = findDaemon(command.io, command.options);
-  if (address.kind === "failure") return address;
-  await using api = await createApiClient(address, command.version);
-  return await api.post("/api/wait", question, signal);
-}
-
-function isLoss(reply: Reply): boolean {
-  if (reply.kind === "failure") return reply.code === "unreachable" || reply.code === "stopping";
-  return reply.answer.error?.code === "stopping";
 }
 
 export type Interruption = Disposable & { readonly signal: AbortSignal };

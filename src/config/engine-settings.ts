@@ -19,6 +19,7 @@ const LEVELS: Readonly<Record<AgentConfig["driver"], readonly Permission[]>> = {
 
 /** Running time of a task that names no limit of its own. */
 const MAX_ACTIVE_MS = 24 * 60 * 60_000;
+const DAY_MS = 24 * 60 * 60_000;
 
 export function engineSettings({ config, environment }: LoadedConfig, daemonId: string): EngineSettings {
   const agents = Object.entries(config.agents).map(
@@ -33,6 +34,12 @@ export function engineSettings({ config, environment }: LoadedConfig, daemonId: 
     questionDeadlineMs: config.questions.deadlineMs,
     maxActiveMs: MAX_ACTIVE_MS,
     permissionsMax: config.permissions.max,
+    approvalsBy: config.permissions.approvalsBy,
+    retention: {
+      resultsMs: config.retention.resultsDays * DAY_MS,
+      transcriptsMs: config.retention.transcriptsDays * DAY_MS,
+      tombstonesMs: config.retention.tombstonesDays * DAY_MS,
+    },
     guardLeaseMs: config.guard.leaseMs,
     agents: new Map(agents),
     defaultAgent: named?.[0] ?? agents[0]?.[0] ?? null,

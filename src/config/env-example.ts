@@ -87,7 +87,7 @@ export function makeConfigurationTable(): string {
     "## `notify`",
     "",
     'A list of `{"webhook": "https://…", "secretEnv": "NAME"}` (the variable NAME holds the secret that signs the message) and',
-    '`{"command": ["program", "argument"]}`.',
+    '`{"command": ["program", "argument"]}`. What they are told: [notifications.md](notifications.md).',
     "",
     "## Variables of the other commands",
     "",

@@ -12,7 +12,7 @@ import envPaths from "env-paths";
 import { type ConfigSources, type Folders, type Given, readLayers, type Layer } from "./config-layers.ts";
 import { type ConfigProblem, problemsOf, type SettingOrigin } from "./problem.ts";
 import { type Config, configSchema, SETTINGS, type Setting } from "./schema.ts";
-import { isLoopback } from "./setting-kinds.ts";
+import { isLoopback, isWebhookSecret } from "./setting-kinds.ts";
 
 export type LoadedConfig = {
   readonly config: Config;
@@ -45,7 +45,7 @@ export function loadConfig(sources: ConfigSources): LoadResult {
   const problems = [
     ...read.layers.flatMap((layer) => layer.problems),
     ...chosen.flatMap(({ setting, value, origin }) => valueProblems(setting, value, origin)),
-    ...(parsed.success ? crossProblems(parsed.data, origins) : []),
+    ...(parsed.success ? crossProblems(parsed.data, origins, read.environment) : []),
   ];
   if (parsed.success && problems.length === 0) {
     const { environment, configFile } = read;
@@ -89,7 +89,11 @@ function valueProblems(setting: Setting, value: unknown, origin: SettingOrigin):
 }
 
 /** Rules that join two settings; each problem is laid to the one that is usually to be changed. */
-function crossProblems(config: Config, origins: Origins): readonly ConfigProblem[] {
+function crossProblems(
+  config: Config,
+  origins: Origins,
+  environment: LoadedConfig["environment"],
+): readonly ConfigProblem[] {
   const problems: ConfigProblem[] = [];
   const refuse = (key: string, message: string): void => {
     problems.push({ key, origin: origins[key] ?? DEFAULT, message });
@@ -109,11 +113,6 @@ function crossProblems(config: Config, origins: Origins): readonly ConfigProblem
       `expected at least retention.resultsDays (${config.retention.resultsDays}): a key must outlive its task`,
     );
   }
-  // What an operator relies on and this version does not do is refused, never quietly ignored.
-  if (config.notify.length > 0) refuse("notify", "not offered in this version: nobody would be told; leave it out");
-  if (config.permissions.approvalsBy !== "caller") {
-    refuse("permissions.approvalsBy", "not offered in this version: no child can ask for permission yet; leave it out");
-  }
   const defaults = Object.entries(config.agents).filter(([, agent]) => agent.default === true);
   if (defaults.length > 1) {
     refuse(
@@ -121,7 +120,33 @@ function crossProblems(config: Config, origins: Origins): readonly ConfigProblem
       `expected at most one agent with "default": true, not ${defaults.map(([name]) => name).join(", ")}`,
     );
   }
+  return [...problems, ...notifyProblems(config.notify, origins["notify"] ?? DEFAULT, environment)];
+}
+
+/** Receivers that could never be told rightly: a webhook without its secret, and one that is listed twice. */
+function notifyProblems(
+  targets: Config["notify"],
+  origin: SettingOrigin,
+  environment: LoadedConfig["environment"],
+): readonly ConfigProblem[] {
+  const problems: ConfigProblem[] = [];
+  const seen = new Map<string, number>();
+  for (const [index, target] of targets.entries()) {
+    const receiver = "command" in target ? JSON.stringify(target.command) : new URL(target.webhook).href;
+    const twin = seen.get(receiver);
+    if (twin === undefined) seen.set(receiver, index);
+    else problems.push({ key: `notify.${index}`, origin, message: `the same receiver as notify.${twin}; keep one` });
+    if ("command" in target) continue;
+    const message = secretProblem(target.secretEnv, environment[target.secretEnv] ?? "");
+    if (message !== null) problems.push({ key: `notify.${index}.secretEnv`, origin, message });
+  }
   return problems;
+}
+
+function secretProblem(name: string, secret: string): string | null {
+  if (secret === "") return `the variable ${name} is not set; put the secret that signs the messages there`;
+  if (isWebhookSecret(secret)) return null;
+  return `the variable ${name} holds no usable secret; expected whsec_ and base64 of at least 16 bytes, or at least 16 characters`;
 }
 
 function nest(entries: readonly (readonly [string, unknown])[]): Record<string, unknown> {

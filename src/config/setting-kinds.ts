@@ -45,7 +45,20 @@ export const origin = () =>
 
 /** Where a webhook may go. */
 export const webhookUrl = () =>
-  z.url().refine(isHttpsOrLoopback, { error: "expected an https URL, or http to a loopback address" });
+  z
+    .url()
+    .refine(isHttpsOrLoopback, { error: "expected an https URL, or http to a loopback address" })
+    .refine((text) => !holdsLogin(text), {
+      error: "expected a URL without a user or password; messages are signed with the secret that secretEnv names",
+    });
+
+/** True for what can sign webhooks: `whsec_` and base64 of at least 16 bytes, or a text of at least 16 characters. */
+export function isWebhookSecret(secret: string): boolean {
+  const [, encoded] = /^whsec_(.*)$/s.exec(secret) ?? [];
+  if (encoded === undefined) return secret.length >= 16;
+  const key = Buffer.from(encoded, "base64");
+  return key.length >= 16 && key.toString("base64") === encoded;
+}
 
 /** True for names and addresses that only this machine reaches. */
 export function isLoopback(host: string): boolean {
@@ -56,6 +69,12 @@ function isHttpsOrLoopback(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);
   return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname));
+}
+
+function holdsLogin(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { username, password } = new URL(text);
+  return username !== "" || password !== "";
 }
 
 function isOrigin(text: string): boolean {

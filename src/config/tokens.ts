@@ -59,6 +59,11 @@ const FIRST_TOKEN_NAME = "default";
 export const TOKEN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 const TOKEN_PREFIX = "dmcp_";
+/**
+ * Source of a RegExp that finds callers' tokens anywhere in a text, for masking. One of which the end was cut off is found
+ * too, as long as what is left would help to guess it.
+ */
+export const CALLER_TOKEN_PATTERN = `${TOKEN_PREFIX}[A-Za-z0-9_-]{20,43}`;
 const TOKEN_CHARACTERS_MAX = 1_024;
 const TOKENS_MAX = 1_000;
 /** Revoked tokens that are remembered, so that their holders can be told why they are refused. */

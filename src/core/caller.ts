@@ -46,6 +46,16 @@ export function reachOf(caller: Caller): Reach {
   return { caller: caller.scopes.includes("admin") ? null : caller.name, below: null };
 }
 
+/** Whether a caller may see and act on a task of this origin. */
+export function reaches(
+  caller: Caller,
+  origin: { readonly caller: string; readonly ancestors: readonly TaskId[] },
+): boolean {
+  const reach = reachOf(caller);
+  if (reach.caller !== null && reach.caller !== origin.caller) return false;
+  return caller.kind !== "child" || origin.ancestors.includes(caller.lineage.taskId);
+}
+
 /** The task that delegates, where a child asks; null for a root caller. */
 export function parentOf(caller: Caller): TaskId | null {
   return caller.kind === "child" ? caller.lineage.taskId : null;

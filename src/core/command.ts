@@ -87,6 +87,8 @@ export type Circumstances = {
   readonly delegatorGone: boolean;
   /** Who holds a claim that overlaps the wanted one; null if free or not wanted. */
   readonly claimHolder: ClaimHolder | null;
+  /** True if that is a task above this one: waiting for it would be waiting for itself. */
+  readonly holderIsAbove: boolean;
   readonly onBusy: "refuse" | "queue";
 };
 

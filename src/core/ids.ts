@@ -93,3 +93,12 @@ export function parseId(text: string): ParsedId {
   if (THREAD_ID.test(text)) return { kind: "thread", threadId: text as ThreadId };
   return { kind: "foreign" };
 }
+
+/**
+ * What the beginning of a task's id would be, as people type it: in any case, with or without `dt_`; null for what no id
+ * begins with. At least one character of its own.
+ */
+export function taskIdPrefixOf(text: string): string | null {
+  const rest = text.replace(/^dt_/i, "").toUpperCase();
+  return /^[0-9A-Z]{1,26}$/.test(rest) ? `dt_${rest}` : null;
+}

@@ -22,6 +22,30 @@ export const LIMITS = {
   childTextCharactersMax: 6_000,
   /** Kept of a final text; the middle of a longer one is left out, marked. */
   resultBytesMax: 8 * 1024 * 1024,
+  /** Kept of a child's conversation; the middle of a longer one is dropped, and the gap is marked. */
+  transcriptBytesMax: 64 * 1024 * 1024,
+  /** One piece of it; a tool that prints more is cut in the middle. */
+  transcriptPieceCharactersMax: 256 * 1024,
+  /** Characters of one page of `thread_read`, and what is shown unless asked otherwise. */
+  pageCharactersMin: 200,
+  pageCharactersMax: 8_000,
+  /** What a page of a log looks through at most; a longer one is looked through by further calls. */
+  findCharactersAtOnce: 2 * 1024 * 1024,
+  findCharactersMax: 200,
+  /** A question's parts; nobody reads more. */
+  questionOptionsMax: 24,
+  questionFieldsMax: 12,
+  questionActionCharactersMax: 2_000,
+  questionPromptCharactersMax: 20_000,
+  /** A written answer to a question. */
+  answerTextBytesMax: 64 * 1024,
+  /** A notice that cannot be delivered is given up after this time. */
+  noticeGiveUpMs: 3 * 24 * 60 * 60_000,
+  noticeBackoffFirstMs: 5_000,
+  noticeBackoffMaxMs: 30 * 60_000,
+  /** How often retention looks for what is past its time, and how much it removes at a time. */
+  retentionEveryMs: 60 * 60_000,
+  retentionBatch: 50,
   /** Announcements in `pendingCompletions`; the rest is a count. */
   pendingShownMax: 3,
   pendingListedMax: 5,

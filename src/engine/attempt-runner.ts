@@ -3,29 +3,37 @@
  *
  * Invariant: a child is started only from a committed `AttemptStarted`; what it does is only ever recorded under its epoch.
  * Invariant: a driver that throws, or ends without a word, has lost its attempt; it never decides a task by accident.
+ * Invariant: every text of a child passes `mask` before it is stored, so that a secret it printed is not kept (X2).
  * Absent on purpose: stopping. The supervisor's `reap` does that, for runners that live and for ones that are gone.
  */
 
 import { classify } from "../core/classify.ts";
 import { attemptOf } from "../core/evolve.ts";
-import { excerpt } from "../core/excerpt.ts";
+import { excerpt, headOf } from "../core/excerpt.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Attempt, Task, TextRef } from "../core/task.ts";
 import type { Children } from "../ports/children.ts";
 import type { Clock } from "../ports/clock.ts";
-import type { AttemptOrder, Driver, DriverEvent } from "../ports/driver.ts";
+import type { AttemptOrder, Driver, DriverEvent, DriverTools } from "../ports/driver.ts";
 import type { Faults } from "../ports/fault.ts";
 import type { Log } from "../ports/log.ts";
+import type { Store, TranscriptRole } from "../ports/store.ts";
 import type { Executor, Text } from "./execute.ts";
+import { createInquiry, type Inquiry } from "./inquiry.ts";
+import { pause } from "./pause.ts";
 import { isStorageTrouble } from "./storage.ts";
 
 export type AttemptRunner = {
   /** Begins to run the attempt; returns at once. */
   run(task: Task, driver: Driver, order: AttemptOrder): void;
   holds(taskId: TaskId, epoch: number): boolean;
-  /** Attempts with a running turn: a child that waits for an answer holds no slot. */
+  /** Attempts with a running turn: a child that waits for an answer, or for its own children, holds no slot. */
   running(): number;
+  /** Runs `wait`, during which the child of this task does nothing but wait for its own children. */
+  whileLeaning<T>(taskId: TaskId, wait: () => Promise<T>): Promise<T>;
+  /** A commit was made: an answer may have come. */
+  changed(task: Task): void;
   /** Resolves when the driver of this attempt has said its last word, or after `waitMs`; then nothing more is recorded. */
   finished(taskId: TaskId, epoch: number, waitMs: number): Promise<void>;
   /** From now on reports are dropped: the daemon itself is ending the children. */
@@ -34,14 +42,20 @@ export type AttemptRunner = {
 
 export type RunnerWorld = {
   readonly executor: Executor;
+  readonly store: Store;
+  readonly mask: (text: string) => string;
   readonly children: Children;
   readonly clock: Clock;
   readonly log: Log;
   readonly faults: Faults;
-  /** An attempt has ended or stopped running: a slot may be free, the task needs a look. */
+  /** An attempt has ended: a slot may be free, the task needs a look. */
   readonly onEnded: (task: TaskId) => void;
+  /** A slot may be free. */
+  readonly onIdle: () => void;
   /** What happened to this task cannot be written at present; it is kept in memory and tried again. */
   readonly onUnwritten: (task: TaskId) => void;
+  /** Something was added to its transcript. */
+  readonly onMessage: (task: TaskId) => void;
 };
 
 /** Between two tries to write what happened while the storage is in trouble. */
@@ -52,13 +66,14 @@ type Running = {
   readonly abort: AbortController;
   done: Promise<void>;
   toolRunningSinceMs: number | null;
-  /** Questions of this attempt so far; names their texts. */
-  questions: number;
+  readonly inquiry: Inquiry;
+  /** The newest piece of its conversation that the child said. */
+  lastSaid: string | null;
 };
 
 export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
   const attempts = new Map<TaskId, Running>();
-  const awaiting = new Set<TaskId>();
+  const leaning = new Map<TaskId, number>();
   let muted = false;
 
   async function drive(
@@ -76,11 +91,19 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
       ended = event.kind === "end";
       await recordSurely(taskId, attempt, event, running);
     };
-    const tools = { children: world.children, clock: world.clock, log: world.log, signal };
+    const tools: DriverTools = {
+      children: world.children,
+      clock: world.clock,
+      log: world.log,
+      signal,
+      ask: (question) => running.inquiry.ask(question),
+    };
     try {
       await driver.run(order, report, tools);
     } catch (error) {
-      world.log.error("driver_failed", { taskId, driver: driver.name, error: String(error) });
+      // What was thrown may quote what a child wrote, so above debug there is only its kind.
+      world.log.error("driver_failed", { taskId, driver: driver.name, error: kindOf(error) });
+      world.log.debug("driver_failed", { taskId, driver: driver.name, error: String(error) });
     }
     await report({ kind: "end", end: "lost", text: null, sideEffects: true, usage: null });
   }
@@ -94,7 +117,7 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
         if (!isStorageTrouble(error)) throw error;
         world.log.warn("outcome_not_written", { taskId, event: event.kind, storageCode: error.storageCode });
         world.onUnwritten(taskId);
-        if (event.kind === "progress" || muted) return;
+        if (event.kind === "progress" || event.kind === "message" || muted) return;
         await pause(world.clock, WRITE_AGAIN_MS);
       }
     }
@@ -103,8 +126,6 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
   async function record(taskId: TaskId, attempt: Attempt, event: DriverEvent, running: Running): Promise<void> {
     const { epoch } = attempt;
     const { executor, clock, faults } = world;
-    // A child that says anything but a question goes on: it has a running turn again.
-    if (event.kind !== "asked") awaiting.delete(taskId);
     switch (event.kind) {
       case "bound": {
         const { process, nativeSessionId } = event;
@@ -118,16 +139,30 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
         await executor.execute(taskId, { kind: "RecordProgress", epoch, steps: event.steps, toolRunningSinceMs });
         return;
       }
-      case "asked":
-        awaiting.add(taskId);
-        running.questions += 1;
-        await recordQuestion(executor, taskId, `question-${epoch}-${running.questions}`, epoch, event);
+      case "message": {
+        const text = world.mask(event.text);
+        await keepPiece(taskId, event.role, text);
+        if (event.role === "child") running.lastSaid = text;
         return;
-      case "end":
+      }
+      case "end": {
+        const text = event.text === null ? null : world.mask(event.text);
+        // The final text belongs to the conversation, whether or not the driver told it piece by piece.
+        if (text !== null && text !== running.lastSaid && VISIBLE.test(text)) {
+          await keepPiece(taskId, "child", text);
+          running.lastSaid = text;
+        }
         await faults.at("before_finish");
-        await recordEnd(executor, taskId, epoch, event);
+        await recordEnd(executor, taskId, epoch, masked({ ...event, text }, world.mask));
         return;
+      }
     }
+  }
+
+  async function keepPiece(taskId: TaskId, role: TranscriptRole, text: string): Promise<void> {
+    const entry = { role, atMs: world.clock.wallMs(), text: pieceOf(text) };
+    await world.store.write((tx) => tx.appendTranscript(taskId, [entry], LIMITS.transcriptBytesMax));
+    world.onMessage(taskId);
   }
 
   return {
@@ -135,24 +170,45 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
       const attempt = attemptOf(task.state);
       if (attempt === null) return;
       const { taskId } = task.handle;
+      const { epoch } = attempt;
+      const abort = new AbortController();
       const running: Running = {
-        epoch: attempt.epoch,
-        abort: new AbortController(),
+        epoch,
+        abort,
         done: Promise.resolve(),
         toolRunningSinceMs: null,
-        questions: 0,
+        inquiry: createInquiry({ ...world, taskId, epoch, signal: abort.signal, writeAgainMs: WRITE_AGAIN_MS }),
+        lastSaid: null,
       };
       attempts.set(taskId, running);
       running.done = drive(task, attempt, driver, order, running)
         .catch((error: unknown) => world.log.error("attempt_not_recorded", { taskId, error: String(error) }))
         .finally(() => {
           if (attempts.get(taskId) === running) attempts.delete(taskId);
-          awaiting.delete(taskId);
+          abort.abort();
           world.onEnded(taskId);
         });
     },
     holds: (taskId, epoch) => attempts.get(taskId)?.epoch === epoch,
-    running: () => attempts.size - awaiting.size,
+    running() {
+      let count = 0;
+      for (const [taskId, { inquiry }] of attempts) if (!inquiry.isOpen() && !leaning.has(taskId)) count += 1;
+      return count;
+    },
+    async whileLeaning(taskId, wait) {
+      leaning.set(taskId, (leaning.get(taskId) ?? 0) + 1);
+      world.onIdle();
+      try {
+        return await wait();
+      } finally {
+        const left = (leaning.get(taskId) ?? 1) - 1;
+        if (left > 0) leaning.set(taskId, left);
+        else leaning.delete(taskId);
+      }
+    },
+    changed(task) {
+      attempts.get(task.handle.taskId)?.inquiry.changed(task);
+    },
     async finished(taskId, epoch, waitMs) {
       const running = attempts.get(taskId);
       if (running === undefined || running.epoch !== epoch) return;
@@ -166,20 +222,24 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
   };
 }
 
-type Asked = Extract<DriverEvent, { readonly kind: "asked" }>;
 type Ended = Extract<DriverEvent, { readonly kind: "end" }>;
 
-async function recordQuestion(
-  executor: Executor,
-  taskId: TaskId,
-  name: string,
-  epoch: number,
-  event: Asked,
-): Promise<void> {
-  const body = JSON.stringify({ prompt: event.prompt, labels: event.labels });
-  const prompt: TextRef = { name, bytes: Buffer.byteLength(body) };
-  const ask = { kind: event.ask, optionIds: event.optionIds, action: event.action, prompt };
-  await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [{ name, body }] });
+/** A driver's evidence may quote the child too; of it only the stop reason is kept. */
+function masked(event: Ended, mask: (text: string) => string): Ended {
+  if (event.end !== "fault" || event.fault.stopReason === undefined) return event;
+  const stopReason = headOf(mask(event.fault.stopReason).toWellFormed(), STOP_REASON_CHARACTERS_MAX);
+  return { ...event, fault: { ...event.fault, stopReason } };
+}
+
+const STOP_REASON_CHARACTERS_MAX = 200;
+
+function kindOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
+}
+
+/** A piece of the conversation, never so long that one of them fills the transcript. */
+function pieceOf(text: string): string {
+  return excerpt(text.toWellFormed(), LIMITS.transcriptPieceCharactersMax);
 }
 
 async function recordEnd(executor: Executor, taskId: TaskId, epoch: number, event: Ended): Promise<void> {
@@ -211,10 +271,4 @@ function textsOf(epoch: number, text: string | null): { texts: readonly Text[]; 
 
 export function excerptNameOf(name: string): string {
   return `${name}.excerpt`;
-}
-
-function pause(clock: Clock, delayMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(delayMs, resolve);
-  });
 }

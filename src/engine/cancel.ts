@@ -2,9 +2,11 @@
  * Ends a task at its caller's word, and takes the caller's word that a result has been read.
  *
  * Invariant: idempotent: what has been done before is success again.
+ * Invariant: a task and everything below it are cancelled in one transaction, in which no child of theirs can be accepted
+ * any more: no crash leaves half a tree at work (P12, C1).
  */
 
-import { actorOf, type Caller } from "../core/caller.ts";
+import { actorOf, type Caller, pathOf } from "../core/caller.ts";
 import type { Answer, AcknowledgeRequest, CancelRequest } from "../ports/engine.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Executor } from "./execute.ts";
@@ -52,10 +54,18 @@ export function createCancels(world: {
       const by = actorOf(caller);
       if (abandon) {
         const { decision } = await executor.execute(taskId, { kind: "AbandonSurvivors", by });
-        if (decision.kind === "rejection") return presenter.refusal(decision, caller, { about: presenter.view(task) });
+        if (decision.kind === "rejection")
+          return presenter.refusal(decision, caller, { about: presenter.view(task, caller) });
       }
       const alreadyDone = task.state.kind === "settled";
-      if (!abandon) await executor.execute(taskId, { kind: "CancelTask", reason, by });
+      const command = { kind: "CancelTask", reason, by } as const;
+      if (!abandon) {
+        const path = pathOf({ ancestors: task.origin.ancestors, taskId });
+        await executor.execute(taskId, command, {
+          also: async (tx) =>
+            (await tx.unfinishedBelow(path)).map((below) => ({ taskId: below.handle.taskId, command })),
+        });
+      }
       const now = await untilSettled(asked, caller);
       return presenter.answer(now ?? task, caller, { alreadyDone });
     },

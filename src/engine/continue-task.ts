@@ -15,7 +15,9 @@ import type { Clock } from "../ports/clock.ts";
 import type { Answer, ContinueRequest, Hold, KeyedCall } from "../ports/engine.ts";
 import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, Store, StoreWriter } from "../ports/store.ts";
-import { invalid, unknownAgent } from "./rejections.ts";
+import { type AgentChoice } from "../core/task.ts";
+import { chosenAgent } from "./chosen-agent.ts";
+import { invalid } from "./rejections.ts";
 import type { Executor } from "./execute.ts";
 import { relatedHolder } from "./holder.ts";
 import type { Lookup } from "./lookup.ts";
@@ -56,17 +58,15 @@ export function createContinue(world: ContinueWorld) {
     const read = call.read();
     if (read.kind === "invalid") return refuse(invalid(read.problems), caller, clientRequestId, task);
     if (task === null || key === null) return lookup.unknown(asked, caller, { created: "none", clientRequestId });
-    const { agent } = read.request;
-    const unknown = agent !== null && !world.settings.agents.has(agent);
-    const refused = unknown ? unknownAgent(agent, world.settings) : unsupported(read.request, task);
-    if (refused !== null) return refuse(refused, caller, clientRequestId, task);
-    return send(task, receipts.make(key, call, task.handle), read.request, call, caller, hold);
+    const chosen = chosenAgent(read.request, task, world.settings);
+    if (chosen.kind === "rejection") return refuse(chosen, caller, clientRequestId, task);
+    return send(task, receipts.make(key, call, task.handle), { ...read.request, ...chosen }, call, caller, hold);
   };
 
   async function send(
     task: Task,
     receipt: Receipt,
-    request: ContinueRequest,
+    request: ContinueRequest & { readonly choice: AgentChoice | null },
     call: KeyedCall<ContinueRequest>,
     caller: Caller,
     hold: Hold,
@@ -78,9 +78,7 @@ export function createContinue(world: ContinueWorld) {
       message: { name, bytes: Buffer.byteLength(request.message) },
       afterSettlement: request.afterSettlement,
       by: actorOf(caller),
-      agent: request.agent,
-      driver: request.agent === null ? null : (world.settings.agents.get(request.agent)?.driver ?? null),
-      model: request.model,
+      choice: request.choice,
     };
     let earlier: Receipt | null = null;
     const executed = await world.executor.execute(task.handle.taskId, command, {
@@ -117,7 +115,7 @@ export function createContinue(world: ContinueWorld) {
       sinceMs: holder.sinceMs,
       mine: holder.mine ? "yes" : "no",
     };
-    const related = await relatedHolder(tx, holder, world.clock.wallMs());
+    const related = await relatedHolder(tx, holder, caller, world.clock.wallMs());
     return { kind: "rejection", code: "workspace_busy", next: { kind: "repeat_same_call" }, detail, related };
   }
 
@@ -142,7 +140,7 @@ export function createContinue(world: ContinueWorld) {
     clientRequestId: string | null,
     task: Task | null,
   ): Promise<Answer> {
-    const about = task === null ? null : presenter.view(task);
+    const about = task === null ? null : presenter.view(task, caller);
     return presenter.refusal(rejection, caller, { created: "none", clientRequestId, about });
   }
 }
@@ -151,10 +149,4 @@ export function createContinue(world: ContinueWorld) {
 function taskIdIn(asked: string): TaskId | null {
   const parsed = parseId(asked);
   return parsed.kind === "task" ? parsed.taskId : null;
-}
-
-/** What this version cannot do is refused by name, as it is for a new task. */
-function unsupported({ agent, model }: ContinueRequest, task: Task): Rejection | null {
-  if (model === null) return null;
-  return invalid([{ field: "model", expected: `nothing: agent ${agent ?? task.spec.agent} takes no model` }]);
 }

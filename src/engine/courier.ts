@@ -5,7 +5,7 @@
  * to a socket; each is shown a few times and then only counted.
  */
 
-import type { Caller } from "../core/caller.ts";
+import { type Caller, parentOf } from "../core/caller.ts";
 import { statusOf } from "../core/describe.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
@@ -17,8 +17,8 @@ import { isStorageTrouble } from "./storage.ts";
 export type Courier = {
   /** What to announce to this caller beside an answer about `shown`, which needs no announcement. */
   pendingFor(caller: Caller, shown: ReadonlySet<TaskId>): Promise<Pending>;
-  /** A task has settled or was acknowledged: its caller may have something pending. */
-  changed(callerName: string): void;
+  /** A task has settled or was acknowledged: whoever delegated it may have something pending. */
+  changed(task: Task): void;
   /** A commit may have been made without anybody hearing of it: nothing is known any more. */
   uncertain(): void;
 };
@@ -26,17 +26,18 @@ export type Courier = {
 export const NOTHING_PENDING: Pending = { completions: [], count: 0 };
 
 export function createCourier(store: Store): Courier {
-  // Callers known to have nothing pending; a hint that saves a query per answer, refreshed by every settlement.
+  // Those known to have nothing pending; a hint that saves a query per answer, refreshed by every settlement.
   const idle = new Set<string>();
 
   async function announce(caller: Caller, shown: ReadonlySet<TaskId>): Promise<Pending> {
     const page = await store.pending({
       caller: caller.name,
+      parentTaskId: parentOf(caller),
       conversation: caller.conversation,
       shownMax: LIMITS.pendingShownMax,
       limit: LIMITS.pendingListedMax + shown.size,
     });
-    if (page.count > 0) idle.delete(caller.name);
+    if (page.count > 0) idle.delete(audienceOf(caller.name, parentOf(caller)));
     const listed = page.tasks.filter((task) => !shown.has(task.handle.taskId)).slice(0, LIMITS.pendingListedMax);
     if (listed.length > 0) await countShown(store, listed);
     const covered = page.tasks.filter((task) => shown.has(task.handle.taskId)).length + listed.length;
@@ -45,24 +46,30 @@ export function createCourier(store: Store): Courier {
 
   return {
     async pendingFor(caller, shown) {
-      if (idle.has(caller.name)) return NOTHING_PENDING;
-      idle.add(caller.name);
+      const audience = audienceOf(caller.name, parentOf(caller));
+      if (idle.has(audience)) return NOTHING_PENDING;
+      idle.add(audience);
       try {
         return await announce(caller, shown);
       } catch (error) {
         // An announcement rides on an answer; that it cannot be read or counted now must not cost the answer (P1).
-        idle.delete(caller.name);
+        idle.delete(audience);
         if (!isStorageTrouble(error)) throw error;
         return NOTHING_PENDING;
       }
     },
-    changed(callerName) {
-      idle.delete(callerName);
+    changed({ origin }) {
+      idle.delete(audienceOf(origin.caller, origin.parentTaskId));
     },
     uncertain() {
       idle.clear();
     },
   };
+}
+
+/** Who is told of a task's end: its root caller, or the child that delegated it. Caller names hold no slash. */
+function audienceOf(caller: string, parentTaskId: TaskId | null): string {
+  return parentTaskId === null ? caller : `${caller}/${parentTaskId}`;
 }
 
 async function countShown(store: Store, tasks: readonly Task[]): Promise<void> {

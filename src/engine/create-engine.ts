@@ -7,7 +7,7 @@
 
 import type { Caller } from "../core/caller.ts";
 import type { TaskView } from "../core/describe.ts";
-import type { TaskId } from "../core/ids.ts";
+import type { AttemptId, TaskId } from "../core/ids.ts";
 import { isUnfinished } from "../core/plan.ts";
 import type { NextStep } from "../core/next-step.ts";
 import type { Task } from "../core/task.ts";
@@ -19,25 +19,40 @@ import type { Faults } from "../ports/fault.ts";
 import type { IdSource } from "../ports/id-source.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
+import type { AgentProbe } from "../ports/agent-probe.ts";
+import type { ChildCredentials } from "../ports/credentials.ts";
+import type { Meter } from "../ports/meter.ts";
+import type { Notifier } from "../ports/notifier.ts";
+import type { Upkeep } from "../ports/upkeep.ts";
 import type { Workspace } from "../ports/workspace.ts";
+import { createAgents } from "./agents.ts";
+import { createAnswerQuestion } from "./answer-question.ts";
 import { createAttemptRunner } from "./attempt-runner.ts";
+import { childOf } from "./child-of.ts";
 import { createCancels } from "./cancel.ts";
 import { createContinue } from "./continue-task.ts";
 import { createCourier } from "./courier.ts";
 import { createDelegate } from "./delegate.ts";
 import { drainAttempts } from "./drain.ts";
+import { createUpkeep } from "./upkeep.ts";
+import { createFollowers } from "./followers.ts";
+import { createHerald } from "./herald.ts";
 import { createExecutor, type Executor } from "./execute.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createLiveTasks } from "./live-tasks.ts";
 import { createLookup } from "./lookup.ts";
 import { createMachineSleep, type MachineSleep } from "./machine-sleep.ts";
+import { measureAnswer, measureChange } from "./measure.ts";
 import { createPerformer } from "./perform.ts";
 import { createPresenter } from "./present.ts";
 import { createReads } from "./read.ts";
+import { createReadThread } from "./read-thread.ts";
 import { createReceipts } from "./receipts.ts";
+import { createRetention } from "./retention.ts";
 import type { EngineSettings } from "../ports/settings.ts";
 import { isStorageTrouble, rejectionOf } from "./storage.ts";
 import { createSupervisor } from "./supervisor.ts";
+import { createViewFor } from "./view-for.ts";
 import { createWaits } from "./wait.ts";
 import { createWaiterHub } from "./waiter-hub.ts";
 
@@ -51,9 +66,22 @@ export type EngineWorld = {
   readonly log: Log;
   readonly faults: Faults;
   readonly settings: EngineSettings;
+  readonly meter: Meter;
+  readonly credentials: ChildCredentials;
+  readonly probe: AgentProbe;
+  readonly notifiers: readonly Notifier[];
+  /** Takes secrets out of what a child wrote before it is stored. */
+  readonly mask: (text: string) => string;
+  /** Where the tools are served (`…/mcp`); null while nobody listens. */
+  readonly mcpUrl: () => string | null;
 };
 
 export type RunningEngine = Engine & {
+  readonly upkeep: Upkeep;
+  /** The caller that an attempt's child is; null if that attempt is over or never was. */
+  childOf(attemptId: AttemptId): Promise<Caller | null>;
+  /** Children with a running turn, and tasks that wait for a place. */
+  load(): { readonly running: number; readonly queued: number };
   /** Looks at everything unfinished; from here on the engine acts by itself. */
   start(): Promise<void>;
   /** Refuses new calls, ends waits with `shutdown`, stops children (or hands them to the guard), records what it stopped. */
@@ -63,15 +91,24 @@ export type RunningEngine = Engine & {
 };
 
 export function createEngine(world: EngineWorld): RunningEngine {
-  const { store, clock, ids, log, settings, children } = world;
+  const { store, clock, ids, log, settings, children, meter } = world;
   const hub = createWaiterHub(clock);
   const courier = createCourier(store);
   const live = createLiveTasks();
-  const recorded = createExecutor(world, changed);
+  const followers = createFollowers(clock, log);
+  const herald = createHerald({ ...world, url: () => world.mcpUrl()?.replace(/\/mcp$/, "") ?? null });
+  const recorded = createExecutor({ ...world, noticesOf: herald.noticesOf }, changed);
   const sleeps = createMachineSleep({ store, clock, log, executor: recorded });
   const executor = createCarefulExecutor(recorded, sleeps, doubted);
-  const runner = createAttemptRunner({ ...world, executor, onEnded, onUnwritten: hub.wake });
-  const performer = createPerformer({ ...world, executor, runner });
+  const runner = createAttemptRunner({
+    ...world,
+    executor,
+    onEnded,
+    onIdle: () => supervisor.slotFreed(),
+    onUnwritten: hub.wake,
+    onMessage: tellFollowers,
+  });
+  const performer = createPerformer({ ...world, executor, runner, childUrl: world.mcpUrl });
   const supervisor = createSupervisor({
     store,
     clock,
@@ -81,16 +118,40 @@ export function createEngine(world: EngineWorld): RunningEngine {
     slotsTaken: runner.running,
     perform: performer.perform,
   });
-  const presenter = createPresenter({ store, clock, courier, queueOf });
+  const viewFor = createViewFor(settings.approvalsBy);
+  const presenter = createPresenter({ store, clock, courier, queueOf, viewFor });
   const lookup = createLookup(store, presenter);
   const receipts = createReceipts({ store, clock, ids, presenter });
   const shared = { ...world, executor, presenter, lookup, receipts, courier, hub, live };
-  const waits = createWaits({ ...shared, waitsMax: settings.limits.waitsMax });
-  const verbs = { ...shared, waitForOne: waits.waitForOne, expectWorkspaceBusy: performer.expectWorkspaceBusy };
+  const waits = createWaits({ ...shared, waitsMax: settings.limits.waitsMax, whileLeaning: runner.whileLeaning });
+  const agents = createAgents({
+    settings,
+    probe: world.probe,
+    courier,
+    healing: live.healing,
+    running: runner.running,
+    queued: supervisor.queued,
+  });
+  const verbs = {
+    ...shared,
+    waitForOne: waits.waitForOne,
+    expectWorkspaceBusy: performer.expectWorkspaceBusy,
+    defaultAgent: agents.default,
+  };
   const delegate = createDelegate(verbs);
   const continueTask = createContinue(verbs);
   const reads = createReads(shared);
   const cancels = createCancels(shared);
+  const answerQuestion = createAnswerQuestion(shared);
+  const readThread = createReadThread(shared);
+  const retention = createRetention({ ...world, retention: settings.retention });
+  const upkeep = createUpkeep({
+    ...shared,
+    retention,
+    followers,
+    queued: supervisor.queued,
+    waiting: () => hub.size,
+  });
   const leases = createLeaseKeeper({
     clock,
     children,
@@ -101,15 +162,23 @@ export function createEngine(world: EngineWorld): RunningEngine {
 
   /** Runs after every commit. */
   function changed(before: Task | null, after: Task): void {
+    measureChange(meter, before, after);
     live.changed(after);
+    runner.changed(after);
+    followers.tell(after);
     supervisor.look(after);
     if (before?.state.kind === "running" && after.state.kind !== "running") supervisor.slotFreed();
-    if (after.state.kind === "settled") performer.forget(after.handle.taskId);
+    if (after.state.kind === "settled") {
+      performer.forget(after.handle.taskId);
+      herald.look();
+      // A cancelled task above may wait for this one's end.
+      for (const taskId of after.origin.ancestors) lookAt(taskId);
+    }
     if (before !== null && isUnfinished(before) && !isUnfinished(after)) {
-      for (const taskId of performer.waitingForWorkspace) lookAt(taskId);
+      for (const taskId of performer.waitingForWorkspace.keys()) lookAt(taskId);
     }
     if (before?.news === after.news && before.settlements === after.settlements) return;
-    courier.changed(after.origin.caller);
+    courier.changed(after);
     hub.wake(after.handle.taskId);
   }
 
@@ -131,9 +200,15 @@ export function createEngine(world: EngineWorld): RunningEngine {
   }
 
   function queueOf(taskId: TaskId): TaskItem["queue"] {
-    if (performer.waitingForWorkspace.has(taskId)) return { position: 1, reason: "workspace" };
+    const place = performer.workspacePosition(taskId);
+    if (place !== null) return { position: place, reason: "workspace" };
     const position = supervisor.queuePosition(taskId);
     return position === null ? null : { position, reason: "slots" };
+  }
+
+  function tellFollowers(taskId: TaskId): void {
+    const task = live.task(taskId);
+    if (task !== null) followers.tell(task);
   }
 
   function noticeSleep(): void {
@@ -142,6 +217,16 @@ export function createEngine(world: EngineWorld): RunningEngine {
 
   /** Every verb answers, also while stopping and whatever breaks. `asked`: the id of the task that it is about. */
   async function answering(
+    caller: Caller,
+    about: { readonly tool: string; readonly starts?: boolean; readonly asked?: string | null },
+    work: () => Promise<Answer>,
+  ): Promise<Answer> {
+    const answer = await answerOf(caller, about, work);
+    measureAnswer(meter, about.tool, answer);
+    return answer;
+  }
+
+  async function answerOf(
     caller: Caller,
     { starts = false, asked = null }: { readonly starts?: boolean; readonly asked?: string | null },
     work: () => Promise<Answer>,
@@ -163,25 +248,45 @@ export function createEngine(world: EngineWorld): RunningEngine {
   /** What can still be said of a task when a call about it has failed. */
   async function viewOf(asked: string, caller: Caller): Promise<TaskView | null> {
     const task = await lookup.find(asked, caller).catch(() => null);
-    return task === null ? null : presenter.view(task);
+    return task === null ? null : presenter.view(task, caller);
   }
 
   return {
-    delegate: (call, caller, hold) => answering(caller, { starts: true }, () => delegate(call, caller, hold)),
+    upkeep,
+    childOf: (attemptId) => childOf(store, attemptId),
+    load: () => ({ running: runner.running(), queued: supervisor.queued() }),
+    delegate(call, caller, hold) {
+      return answering(caller, { tool: "delegate_task", starts: true }, () => delegate(call, caller, hold));
+    },
     continue(call, caller, hold) {
       const { taskId } = call.sent;
       const asked = typeof taskId === "string" ? taskId : null;
-      return answering(caller, { starts: true, asked }, () => continueTask(call, caller, hold));
+      const about = { tool: "task_continue", starts: true, asked };
+      return answering(caller, about, () => continueTask(call, caller, hold));
     },
     wait(request, caller, hold) {
       const asked = request.taskIds?.length === 1 ? (request.taskIds[0] ?? null) : null;
-      return answering(caller, { asked }, () => waits.wait(request, caller, hold));
+      return answering(caller, { tool: "task_wait", asked }, () => waits.wait(request, caller, hold));
     },
-    status: (request, caller) => answering(caller, { asked: request.taskId }, () => reads.status(request, caller)),
-    list: (request, caller) => answering(caller, {}, () => reads.list(request, caller)),
-    cancel: (request, caller) => answering(caller, { asked: request.taskId }, () => cancels.cancel(request, caller)),
-    acknowledge: (request, caller) =>
-      answering(caller, { asked: request.taskId }, () => cancels.acknowledge(request, caller)),
+    status(request, caller) {
+      return answering(caller, { tool: "task_status", asked: request.taskId }, () => reads.status(request, caller));
+    },
+    list: (request, caller) => answering(caller, { tool: "task_list" }, () => reads.list(request, caller)),
+    cancel(request, caller) {
+      return answering(caller, { tool: "task_cancel", asked: request.taskId }, () => cancels.cancel(request, caller));
+    },
+    acknowledge(request, caller) {
+      const about = { tool: "task_ack", asked: request.taskId };
+      return answering(caller, about, () => cancels.acknowledge(request, caller));
+    },
+    answer(request, caller) {
+      const about = { tool: "task_answer", asked: request.taskId };
+      return answering(caller, about, () => answerQuestion(request, caller));
+    },
+    read(request, caller) {
+      return answering(caller, { tool: "thread_read", asked: request.id }, () => readThread(request, caller));
+    },
+    agents: (caller) => answering(caller, { tool: "list_agents" }, () => agents.list(caller)),
     get waiting() {
       return hub.size;
     },
@@ -191,11 +296,15 @@ export function createEngine(world: EngineWorld): RunningEngine {
       sleeps.start(tasks);
       leases.start();
       await supervisor.start();
+      retention.start();
+      herald.look();
     },
     async drain(mode) {
       stopping = true;
       hub.close();
       runner.mute();
+      retention[Symbol.dispose]();
+      await herald[Symbol.asyncDispose]();
       await supervisor.stop();
       await drainAttempts({ store, executor, children, log, holds: runner.holds });
       leases[Symbol.dispose]();

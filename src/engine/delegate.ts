@@ -7,10 +7,11 @@
  * Absent on purpose: starting anything. The supervisor does that, from the committed state.
  */
 
-import { actorOf, type Caller } from "../core/caller.ts";
+import { actorOf, type Caller, type Lineage, parentOf, pathOf } from "../core/caller.ts";
 import type { ClaimHolder, DelegateTask } from "../core/command.ts";
 import { decide } from "../core/decide.ts";
-import { type Handle, nodeIdOf, type TaskId, taskIdFrom, threadIdFrom } from "../core/ids.ts";
+import { attemptOf } from "../core/evolve.ts";
+import { type Handle, nodeIdOf, taskIdFrom, threadIdFrom } from "../core/ids.ts";
 import type { NextStep } from "../core/next-step.ts";
 import type { Rejection } from "../core/rejection.ts";
 import type { Task } from "../core/task.ts";
@@ -41,8 +42,9 @@ export type DelegateWorld = {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly waitForOne: WaitForOne;
+  readonly defaultAgent: () => string | null;
   /** This task was accepted although somebody else writes in its directory. */
-  readonly expectWorkspaceBusy: (taskId: TaskId) => void;
+  readonly expectWorkspaceBusy: (task: Task) => void;
 };
 
 const TOOL = "delegate_task";
@@ -63,7 +65,7 @@ export function createDelegate(world: DelegateWorld) {
     const accepted = await acceptOrReplay(key, call, prepared, caller);
     if (accepted.kind === "receipt") return replay(accepted.receipt, call, caller, hold);
     if (accepted.kind === "refused") return refuse(accepted.rejection, caller, clientRequestId);
-    const otherLive = world.live.othersIn(accepted.task);
+    const otherLive = world.live.othersIn(accepted.task, caller);
     return world.waitForOne(accepted.task, caller, hold, { created: "new", clientRequestId, otherLive });
   };
 
@@ -117,7 +119,7 @@ export function createDelegate(world: DelegateWorld) {
       const decision = decide(null, command, atMs);
       const { claimHolder } = command.circumstances;
       if (decision.kind === "rejection")
-        return { kind: "refused", rejection: await named(world, tx, decision, claimHolder) };
+        return { kind: "refused", rejection: await named(world, tx, decision, claimHolder, caller) };
       if (decision.kind === "ignored") throw new Error("invariant broken: a delegation is accepted or refused");
       const texts = [{ name: command.message.name, body: prepared.request.task }];
       const task = await world.executor.append(tx, null, { events: decision.events, atMs }, texts);
@@ -125,7 +127,7 @@ export function createDelegate(world: DelegateWorld) {
       return { kind: "accepted", task, isBlocked: claimHolder !== null };
     });
     if (accepted.kind === "accepted") {
-      if (accepted.isBlocked) world.expectWorkspaceBusy(accepted.task.handle.taskId);
+      if (accepted.isBlocked) world.expectWorkspaceBusy(accepted.task);
       world.executor.announce(null, accepted.task);
     }
     return accepted;
@@ -141,7 +143,10 @@ export function createDelegate(world: DelegateWorld) {
     const { spec, request } = prepared;
     const { limits } = settings;
     const sinceMs = world.clock.wallMs() - 60_000;
-    const load = await tx.load({ caller: caller.name, rootTaskId: null, sinceMs });
+    const holder = spec.access === "write" ? await tx.claimHolder(spec.cwd, caller.name) : null;
+    const ancestors = caller.kind === "child" ? pathOf(caller.lineage) : [];
+    const rootTaskId = ancestors[0] ?? null;
+    const load = await tx.load({ caller: caller.name, rootTaskId, sinceMs });
     return {
       kind: "DelegateTask",
       handle,
@@ -150,9 +155,10 @@ export function createDelegate(world: DelegateWorld) {
         caller: caller.name,
         conversation: caller.conversation,
         clientRequestId: key.clientRequestId,
-        parentTaskId: null,
-        rootTaskId: handle.taskId,
-        depth: 1,
+        parentTaskId: parentOf(caller),
+        rootTaskId: rootTaskId ?? handle.taskId,
+        ancestors,
+        depth: ancestors.length + 1,
       },
       message: { name: "message-1", bytes: Buffer.byteLength(request.task) },
       by: actorOf(caller),
@@ -160,11 +166,13 @@ export function createDelegate(world: DelegateWorld) {
         openTasks: load.openTasks,
         openTasksMax: limits.queueMax + limits.concurrentChildren,
         depthMax: limits.depthMax,
-        tasksInTree: 0,
+        tasksInTree: rootTaskId === null ? 0 : load.tasksInTree,
         tasksPerTreeMax: limits.tasksPerTreeMax,
         delegationsLastMinute: load.delegationsSince,
         delegationsPerMinuteMax: limits.delegationsPerMinute,
-        claimHolder: spec.access === "write" ? await tx.claimHolder(spec.cwd, caller.name) : null,
+        delegatorGone: caller.kind === "child" && !(await isAtWork(tx, caller.lineage)),
+        claimHolder: holder,
+        holderIsAbove: holder?.mine === true && ancestors.includes(holder.handle.taskId),
         onBusy: request.onBusy,
       },
     };
@@ -183,9 +191,16 @@ async function named(
   tx: StoreWriter,
   refusal: Rejection,
   holder: ClaimHolder | null,
+  caller: Caller,
 ): Promise<Rejection> {
   if (refusal.code !== "workspace_busy" || holder === null) return refusal;
-  return { ...refusal, related: await relatedHolder(tx, holder, world.clock.wallMs()) };
+  return { ...refusal, related: await relatedHolder(tx, holder, caller, world.clock.wallMs()) };
+}
+
+/** Looked up in the same transaction as the acceptance: a tree that is being cancelled grows no more (C1). */
+async function isAtWork(tx: StoreWriter, { taskId, epoch }: Lineage): Promise<boolean> {
+  const task = await tx.task(taskId);
+  return task !== null && attemptOf(task.state)?.epoch === epoch;
 }
 
 function mint(ids: IdSource): Handle {

@@ -16,7 +16,7 @@ import { isUnfinished } from "../core/plan.ts";
 import type { Task } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Faults } from "../ports/fault.ts";
-import type { Receipt, Store, StoreWriter } from "../ports/store.ts";
+import type { Notice, Receipt, Store, StoreWriter } from "../ports/store.ts";
 
 export type Executor = {
   /** Executes one command. `decision` is `ignored` where there was nothing to do. */
@@ -37,13 +37,28 @@ export type Extras = {
   readonly receipt?: Receipt;
   /** Looks at more than the task before deciding; a returned decision replaces the core's. */
   readonly guard?: (tx: StoreWriter, task: Task) => Promise<Decision | null>;
+  /** Commands on other tasks that belong to an accepted one: all of them are made in the same transaction. */
+  readonly also?: (tx: StoreWriter) => Promise<readonly Also[]>;
 };
+
+export type Also = { readonly taskId: TaskId; readonly command: Command };
 
 export type Executed = { readonly decision: Decision; readonly task: Task | null };
 
+type Change = { readonly before: Task | null; readonly after: Task };
+
 export type Listener = (before: Task | null, after: Task) => void;
 
-export function createExecutor(world: { store: Store; clock: Clock; faults: Faults }, listener: Listener): Executor {
+export function createExecutor(
+  world: {
+    readonly store: Store;
+    readonly clock: Clock;
+    readonly faults: Faults;
+    /** Whoever outside is to be told of a settlement: stored with it, so that no crash forgets them. */
+    readonly noticesOf: (task: Task) => readonly Notice[];
+  },
+  listener: Listener,
+): Executor {
   const { store, clock, faults } = world;
 
   async function append(
@@ -63,7 +78,19 @@ export function createExecutor(world: { store: Store; clock: Clock; faults: Faul
     });
     assert(appended, "a transaction sees the newest version");
     await settleClaim(tx, before, task);
+    if (events.some((event) => event.kind === "TaskSettled")) await tx.putNotices(world.noticesOf(task));
     return task;
+  }
+
+  async function others(tx: StoreWriter, commands: readonly Also[], atMs: number): Promise<readonly Change[]> {
+    const changes: Change[] = [];
+    for (const { taskId, command } of commands) {
+      const before = await tx.task(taskId);
+      const decision = decide(before, command, atMs);
+      if (decision.kind !== "accepted" || decision.events.length === 0) continue;
+      changes.push({ before, after: await append(tx, before, { events: decision.events, atMs }, []) });
+    }
+    return changes;
   }
 
   return {
@@ -73,17 +100,20 @@ export function createExecutor(world: { store: Store; clock: Clock; faults: Faul
       // Taken before the wait for the store: wall time may jump while the machine sleeps in between (contract §13).
       const atMs = clock.wallMs();
       await faults.at("before_commit");
-      const { before, ...executed } = await store.write(async (tx) => {
+      const { before, also, ...executed } = await store.write(async (tx) => {
         const task = await tx.task(taskId);
         const guarded = task === null ? null : ((await extras.guard?.(tx, task)) ?? null);
         const decision = guarded ?? decide(task, command, atMs);
-        if (decision.kind !== "accepted" || decision.events.length === 0) return { before: task, decision, task };
+        if (decision.kind !== "accepted") return { before: task, also: [], decision, task };
+        const also = extras.also === undefined ? [] : await others(tx, await extras.also(tx), atMs);
+        if (decision.events.length === 0) return { before: task, also, decision, task };
         if (extras.receipt !== undefined) await tx.putReceipt(extras.receipt);
         const happened = { events: decision.events, atMs };
-        return { before: task, decision, task: await append(tx, task, happened, extras.texts ?? []) };
+        return { before: task, also, decision, task: await append(tx, task, happened, extras.texts ?? []) };
       });
       await faults.at("after_commit");
       if (executed.task !== null && executed.task !== before) listener(before, executed.task);
+      for (const change of also) listener(change.before, change.after);
       return executed;
     },
   };

@@ -8,7 +8,7 @@
 import { join } from "node:path";
 
 import { attemptOf } from "../core/evolve.ts";
-import { attemptIdOf } from "../core/ids.ts";
+import { attemptIdOf, type TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Task } from "../core/task.ts";
 import type { AttemptOrder } from "../ports/driver.ts";
@@ -24,14 +24,19 @@ export async function readWords(store: Store, task: Task): Promise<Words> {
   return { prompt, history: run.ordinal === 1 ? [] : await historyOf(store, task) };
 }
 
-/** `before`: the task as it was queued; it says why this attempt is made. */
-export function orderOf(
-  settings: EngineSettings,
-  started: Task,
-  before: Task,
-  agent: AgentSettings,
-  words: Words,
-): AttemptOrder {
+/** Everything that an order is made of. */
+export type OrderParts = {
+  readonly settings: EngineSettings;
+  readonly started: Task;
+  /** The task as it was queued; it says why this attempt is made. */
+  readonly before: Task;
+  readonly agent: AgentSettings;
+  readonly words: Words;
+  /** How this child can delegate; null if it must not. */
+  readonly delegation: AttemptOrder["delegation"];
+};
+
+export function orderOf({ settings, started, before, agent, words, delegation }: OrderParts): AttemptOrder {
   const { taskId } = started.handle;
   const mark = attemptOf(started.state)?.mark;
   if (mark === undefined) throw new Error("invariant broken: an order needs a running attempt");
@@ -43,8 +48,8 @@ export function orderOf(
     ...words,
     nativeSessionId: started.nativeSessionId,
     cause: causeOf(before),
-    answer: null,
-    env: agent.env,
+    env: { ...agent.env, ...(delegation === null ? {} : childVariables(taskId, delegation)) },
+    delegation,
     scratchDir: join(settings.scratchRoot, attemptIdOf(taskId, started.epoch)),
     resultBytesMax: LIMITS.resultBytesMax,
   };
@@ -53,8 +58,15 @@ export function orderOf(
 function causeOf(before: Task): AttemptOrder["cause"] {
   if (before.state.kind !== "queued") return "first";
   if (before.state.reason === "healing" || before.state.reason === "paused") return "healing";
-  if (before.state.reason === "recovering") return "recovering";
-  return before.state.reason === "answered" ? "answered" : "first";
+  return before.state.reason === "recovering" ? "recovering" : "first";
+}
+
+/** Contract §2; the mark is the guard's to set. */
+function childVariables(
+  taskId: TaskId,
+  { url, token }: NonNullable<AttemptOrder["delegation"]>,
+): Record<string, string> {
+  return { DELEGATE_CHILD_URL: url, DELEGATE_CHILD_TOKEN: token, DELEGATE_CHILD_TASK_ID: taskId };
 }
 
 const PAGE = 500;

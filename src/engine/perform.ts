@@ -3,13 +3,16 @@
  *
  * Invariant: the mark is committed before anything is spawned, so whatever a crash leaves behind can be found.
  * Invariant: a writer starts only while it holds the claim on its directory.
+ * Invariant: a cancelled task is not said to be cancelled while anything below it is still being stopped (C1, P12).
  */
 
-import type { Command } from "../core/command.ts";
+import { pathOf } from "../core/caller.ts";
+import type { Command, StopReport } from "../core/command.ts";
 import { decide } from "../core/decide.ts";
-import type { TaskId } from "../core/ids.ts";
+import { attemptIdOf, type TaskId } from "../core/ids.ts";
 import { type Intent, REAP_AGAIN_MS } from "../core/plan.ts";
-import type { Attempt, Task } from "../core/task.ts";
+import type { Attempt, Survivor, Task } from "../core/task.ts";
+import { overlaps } from "../core/workspace-claim.ts";
 import type { Children } from "../ports/children.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Driver } from "../ports/driver.ts";
@@ -18,16 +21,21 @@ import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
 import type { AttemptRunner } from "./attempt-runner.ts";
 import type { Executor } from "./execute.ts";
-import { orderOf, readWords, type Words } from "./order.ts";
+import { orderOf, type OrderParts, readWords, type Words } from "./order.ts";
+import type { ChildCredentials } from "../ports/credentials.ts";
+import type { Meter } from "../ports/meter.ts";
 import type { EngineSettings } from "../ports/settings.ts";
+import type { Workspace } from "../ports/workspace.ts";
 
 export type Performer = {
   /** Resolves with the delay after which to look again, or null where the change itself tells. */
   perform(task: Task, intent: Intent): Promise<number | null>;
-  /** Tasks that wait for a directory that somebody else writes in. */
-  readonly waitingForWorkspace: ReadonlySet<TaskId>;
+  /** Tasks that wait for a directory that somebody else writes in, in the order in which they began to. */
+  readonly waitingForWorkspace: ReadonlyMap<TaskId, string>;
+  /** Its place among those who wait for an overlapping directory (1 = next); null if it waits for none. */
+  workspacePosition(taskId: TaskId): number | null;
   /** It will have to wait, as was seen when it was accepted. */
-  expectWorkspaceBusy(taskId: TaskId): void;
+  expectWorkspaceBusy(task: Task): void;
   /** It has ended. */
   forget(taskId: TaskId): void;
 };
@@ -39,22 +47,39 @@ export type PerformerWorld = {
   readonly children: Children;
   readonly drivers: ReadonlyMap<string, Driver>;
   readonly settings: EngineSettings;
+  readonly workspace: Workspace;
+  readonly credentials: ChildCredentials;
+  /** Where a child finds the tools; null while nobody listens. */
+  readonly childUrl: () => string | null;
   readonly clock: Clock;
   readonly faults: Faults;
   readonly log: Log;
+  readonly meter: Meter;
+  readonly mask: (text: string) => string;
 };
+
+/** Command lines are the child's to write: a secret in one is not kept (X2). */
+function maskedReport(report: StopReport, mask: (text: string) => string): StopReport {
+  const shown = (processes: readonly Survivor[]): readonly Survivor[] =>
+    processes.map(({ pid, command }) => ({ pid, command: mask(command) }));
+  if (report.kind === "survivors") return { ...report, survivors: shown(report.survivors) };
+  const { survivors, kept } = report.stop;
+  return { ...report, stop: { ...report.stop, survivors: shown(survivors), kept: shown(kept) } };
+}
 
 /** What a driver gets to say its last word once its processes are gone. */
 const LAST_WORD_MS = 1_000;
 
 export function createPerformer(world: PerformerWorld): Performer {
   const { executor, runner, children, log } = world;
-  const waitingForWorkspace = new Set<TaskId>();
+  const waitingForWorkspace = new Map<TaskId, string>();
 
   async function start(task: Task): Promise<null> {
     const { taskId } = task.handle;
     const words = await readWords(world.store, task);
-    const command: Command = { kind: "StartAttempt", daemonId: world.settings.daemonId };
+    const { daemonId } = world.settings;
+    const head = task.epoch === 0 ? await world.workspace.head(task.spec.cwd) : null;
+    const command: Command = { kind: "StartAttempt", daemonId, head };
     let blocked = false;
     const executed = await executor.execute(taskId, command, {
       guard: async (tx, current) => {
@@ -69,9 +94,12 @@ export function createPerformer(world: PerformerWorld): Performer {
         return null;
       },
     });
-    if (blocked) waitingForWorkspace.add(taskId);
+    if (blocked) waitingForWorkspace.set(taskId, task.spec.cwd);
     else waitingForWorkspace.delete(taskId);
-    if (executed.decision.kind === "accepted" && executed.task !== null) await launch(executed.task, task, words);
+    if (executed.decision.kind === "accepted" && executed.task !== null) {
+      if (task.state.kind === "queued") world.meter.queueWaited(world.clock.wallMs() - task.state.dueAtMs);
+      await launch(executed.task, task, words);
+    }
     return null;
   }
 
@@ -88,25 +116,60 @@ export function createPerformer(world: PerformerWorld): Performer {
       await executor.execute(taskId, { kind: "FinishAttempt", epoch: started.epoch, ...ended });
       return;
     }
-    runner.run(started, driver, orderOf(world.settings, started, before, agent, words));
+    const { settings } = world;
+    const delegation = delegationOf(started);
+    runner.run(started, driver, orderOf({ settings, started, before, agent, words, delegation }));
+  }
+
+  /** A child at the limit has no credential at all (P18, E1). */
+  function delegationOf({ handle, origin, epoch }: Task): OrderParts["delegation"] {
+    const url = world.childUrl();
+    if (url === null || origin.depth >= world.settings.limits.depthMax) return null;
+    return { url, token: world.credentials.tokenOf(attemptIdOf(handle.taskId, epoch)) };
   }
 
   async function reap(task: Task, attempt: Attempt): Promise<number | null> {
     const { state } = task;
     const endedWell = state.kind === "stopping" && state.verdict.status === "completed";
     const background = endedWell ? task.spec.background : "reap";
-    const report = await children.stop({ mark: attempt.mark, process: attempt.process, background });
+    const own = await children.stop({ mark: attempt.mark, process: attempt.process, background });
+    const report = maskedReport(own.kind === "proven" ? ((await stillStoppingBelow(task)) ?? own) : own, world.mask);
     await runner.finished(task.handle.taskId, attempt.epoch, LAST_WORD_MS);
     await world.faults.at("before_settle");
     await executor.execute(task.handle.taskId, { kind: "ReportStop", epoch: attempt.epoch, report });
     if (report.kind === "proven") return null;
-    log.warn("survivors", { taskId: task.handle.taskId, count: report.survivors.length });
+    if (report.survivors.length > 0) {
+      log.warn("survivors", { taskId: task.handle.taskId, count: report.survivors.length });
+      world.meter.survivorsFound(report.survivors.length);
+    }
     return REAP_AGAIN_MS;
+  }
+
+  /** What holds up the end of a cancelled task below it, as a report on the task itself; null if nothing does. */
+  async function stillStoppingBelow({ handle, origin, state }: Task): Promise<StopReport | null> {
+    if (state.kind !== "stopping" || state.verdict.status !== "cancelled") return null;
+    const path = pathOf({ ancestors: origin.ancestors, taskId: handle.taskId });
+    const below = (await world.store.unfinishedBelow(path)).filter((task) => task.state.kind === "stopping");
+    if (below.length === 0) return null;
+    const survivors = below.flatMap((task) => (task.state.kind === "stopping" ? task.state.survivors : []));
+    return { kind: "survivors", survivors };
+  }
+
+  function workspacePosition(taskId: TaskId): number | null {
+    const wanted = waitingForWorkspace.get(taskId);
+    if (wanted === undefined) return null;
+    let position = 1;
+    for (const [other, cwd] of waitingForWorkspace) {
+      if (other === taskId) break;
+      if (overlaps(cwd, wanted)) position += 1;
+    }
+    return position;
   }
 
   return {
     waitingForWorkspace,
-    expectWorkspaceBusy: (taskId) => void waitingForWorkspace.add(taskId),
+    workspacePosition,
+    expectWorkspaceBusy: ({ handle, spec }) => void waitingForWorkspace.set(handle.taskId, spec.cwd),
     forget: (taskId) => void waitingForWorkspace.delete(taskId),
     async perform(task, intent) {
       const { taskId } = task.handle;

@@ -11,7 +11,15 @@ import { type Access, PERMISSIONS, type Permission, type Role, type Spec } from 
 import type { DelegateRequest, KeyedCall } from "../ports/engine.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import type { Workspace } from "../ports/workspace.ts";
+import { beyondLevel, notOffered } from "./chosen-agent.ts";
 import { invalid, rejection, unknownAgent } from "./rejections.ts";
+
+export type PrepareWorld = {
+  readonly settings: EngineSettings;
+  readonly workspace: Workspace;
+  /** The agent of calls that name none; null if there is no agent. */
+  readonly defaultAgent: () => string | null;
+};
 
 export type Prepared =
   | { readonly kind: "prepared"; readonly spec: Spec; readonly request: DelegateRequest }
@@ -20,17 +28,21 @@ export type Prepared =
 /** Everything that can be known before the transaction: fields, agent, permissions, directory. */
 export async function prepareDelegation(
   call: KeyedCall<DelegateRequest>,
-  { settings, workspace }: { readonly settings: EngineSettings; readonly workspace: Workspace },
+  { settings, workspace, defaultAgent }: PrepareWorld,
 ): Promise<Prepared> {
   const read = call.read();
   if (read.kind === "invalid") return refused(invalid(read.problems));
   const { request } = read;
-  const agentName = request.agent ?? settings.defaultAgent;
+  const agentName = request.agent ?? defaultAgent();
   const agent = agentName === null ? undefined : settings.agents.get(agentName);
   if (agentName === null || agent === undefined) return refused(unknownAgent(request.agent, settings));
   const access = request.access ?? defaultAccess(request.role);
   const permissions = request.permissions ?? defaultPermission(access, settings.permissionsMax);
-  const limited = tooMuch(permissions, settings.permissionsMax) ?? unsupported(request, agentName);
+  const limited =
+    tooMuch(permissions, settings.permissionsMax) ??
+    beyondLevel(agentName, agent, permissions) ??
+    unsupported(request) ??
+    notOffered(agentName, agent, request);
   if (limited !== null) return refused(limited);
   const resolved = await workspace.resolve(request.cwd);
   if (resolved.kind === "refused") {
@@ -101,20 +113,14 @@ function tooMuch(asked: Permission, max: Permission): Rejection | null {
 }
 
 /** What this version cannot do is refused by name, never silently done otherwise. */
-function unsupported(request: DelegateRequest, agentName: string): Rejection | null {
+function unsupported(request: DelegateRequest): Rejection | null {
   if (request.isolation === "worktree") {
     return rejection("workspace_failed", { kind: "fix", change: { isolation: "auto" } }, { reason: "no_worktrees" });
-  }
-  if (Object.keys(request.options).length > 0) {
-    return invalid([{ field: "options", expected: `nothing: agent ${agentName} has no options` }]);
   }
   if (request.resultSchema !== null) {
     return invalid([
       { field: "resultSchema", expected: "nothing: this version does not check results against a schema" },
     ]);
-  }
-  if (request.model !== null) {
-    return invalid([{ field: "model", expected: `nothing: agent ${agentName} takes no model` }]);
   }
   return null;
 }

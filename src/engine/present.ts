@@ -3,7 +3,7 @@
  */
 
 import type { Caller } from "../core/caller.ts";
-import { describe, type TaskView } from "../core/describe.ts";
+import type { TaskView } from "../core/describe.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { NextStep } from "../core/next-step.ts";
@@ -15,10 +15,12 @@ import type { Store } from "../ports/store.ts";
 import { excerptNameOf } from "./attempt-runner.ts";
 import { type Courier, NOTHING_PENDING } from "./courier.ts";
 import { isStorageTrouble } from "./storage.ts";
+import type { ViewFor } from "./view-for.ts";
 
 export type Presenter = {
-  view(task: Task): TaskView;
-  item(task: Task): Promise<TaskItem>;
+  /** The task as this caller may see it. */
+  view(task: Task, caller: Caller): TaskView;
+  item(task: Task, caller: Caller): Promise<TaskItem>;
   /** An answer about one task; `extra` says what is special about it. */
   answer(task: Task, caller: Caller, extra?: Partial<TaskAnswer>): Promise<Answer>;
   refusal(rejection: Rejection, caller: Caller, extra?: Partial<RefusalAnswer>): Promise<Answer>;
@@ -29,31 +31,33 @@ export type PresenterWorld = {
   readonly clock: Clock;
   readonly courier: Courier;
   readonly queueOf: (taskId: TaskId) => TaskItem["queue"];
+  readonly viewFor: ViewFor;
 };
 
 export function createPresenter(world: PresenterWorld): Presenter {
   const { store, clock, courier } = world;
 
-  async function item(task: Task): Promise<TaskItem> {
-    const view = describe(task, clock.wallMs());
+  const view = (task: Task, caller: Caller): TaskView => world.viewFor(task, caller, clock.wallMs());
+
+  async function item(task: Task, caller: Caller): Promise<TaskItem> {
+    const shown = view(task, caller);
     const { taskId } = task.handle;
-    const result = view.outcome?.verdict.result ?? null;
+    const result = shown.outcome?.verdict.result ?? null;
     return {
-      view,
-      queue: view.phase === "queued" ? world.queueOf(taskId) : null,
+      view: shown,
+      queue: shown.phase === "queued" ? world.queueOf(taskId) : null,
       result: result === null ? null : await resultOf(taskId, result),
-      questionPrompt: view.question?.prompt ? await store.text(taskId, view.question.prompt.name) : null,
+      questionPrompt: shown.question?.prompt ? await store.text(taskId, shown.question.prompt.name) : null,
     };
   }
 
   /** What is known of a task is told, also where its texts cannot be read (P1). */
-  async function known(task: Task): Promise<{ readonly shown: TaskItem; readonly isRead: boolean }> {
+  async function known(task: Task, caller: Caller): Promise<{ readonly shown: TaskItem; readonly isRead: boolean }> {
     try {
-      return { shown: await item(task), isRead: true };
+      return { shown: await item(task, caller), isRead: true };
     } catch (error) {
       if (!isStorageTrouble(error)) throw error;
-      const view = describe(task, clock.wallMs());
-      return { shown: { view, queue: null, result: null, questionPrompt: null }, isRead: false };
+      return { shown: { view: view(task, caller), queue: null, result: null, questionPrompt: null }, isRead: false };
     }
   }
 
@@ -65,10 +69,10 @@ export function createPresenter(world: PresenterWorld): Presenter {
   }
 
   return {
-    view: (task) => describe(task, clock.wallMs()),
+    view,
     item,
     async answer(task, caller, extra = {}) {
-      const { shown, isRead } = await known(task);
+      const { shown, isRead } = await known(task, caller);
       const next: NextStep = shown.view.next;
       return {
         kind: "task",
@@ -99,6 +103,7 @@ export function createPresenter(world: PresenterWorld): Presenter {
         clientRequestId: null,
         about: null,
         newest: [],
+        recorded: null,
         ...extra,
         pending: broken ? NOTHING_PENDING : await courier.pendingFor(caller, new Set()),
       };

@@ -2,7 +2,7 @@
  * Reads: what is true of one task, and lists. Nothing here is used up by being read (P9).
  */
 
-import type { Caller } from "../core/caller.ts";
+import { type Caller, reachOf } from "../core/caller.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { NextStep } from "../core/next-step.ts";
 import { parseId, type TaskId } from "../core/ids.ts";
@@ -10,9 +10,9 @@ import type { Answer, ListRequest, StatusRequest } from "../ports/engine.ts";
 import type { IdSource } from "../ports/id-source.ts";
 import type { Store } from "../ports/store.ts";
 import type { Courier } from "./courier.ts";
-import { type Lookup, scopeOf } from "./lookup.ts";
+import type { Lookup } from "./lookup.ts";
 import type { Presenter } from "./present.ts";
-import { suggestKey } from "./receipts.ts";
+import { keyOf, suggestKey } from "./receipts.ts";
 
 export type Reads = {
   status(request: StatusRequest, caller: Caller): Promise<Answer>;
@@ -45,11 +45,11 @@ export function createReads(world: {
   return {
     async status({ taskId, clientRequestId }, caller) {
       if (taskId !== null) {
-        const task = await lookup.find(taskId, caller);
+        const task = await lookup.findToTell(taskId, caller);
         return task === null ? lookup.unknown(taskId, caller) : presenter.answer(task, caller);
       }
       const key = clientRequestId ?? "";
-      const receipt = await store.receiptByRequestId(caller.name, "delegate_task", key);
+      const receipt = await store.receipt(keyOf(caller, "delegate_task", key, null));
       const task = receipt === null ? null : await store.task(receipt.taskId);
       if (receipt !== null && task === null) return expired(key, receipt.taskId, caller);
       if (task === null) return nothingUnder(key, caller);
@@ -60,7 +60,7 @@ export function createReads(world: {
       const parent = parentTaskId === null ? null : await lookup.find(parentTaskId, caller);
       if (parentTaskId !== null && parent === null) return lookup.unknown(parentTaskId, caller);
       const page = await store.list({
-        caller: scopeOf(caller),
+        ...reachOf(caller),
         open: request.open,
         unread: request.unread,
         conversation: request.conversation === "this" ? caller.conversation : null,
@@ -70,7 +70,7 @@ export function createReads(world: {
         limit: Math.min(Math.max(1, request.limit), LIMITS.listLimitMax),
         before: idOrNull(request.cursor),
       });
-      const views = page.tasks.map((task) => presenter.view(task));
+      const views = page.tasks.map((task) => presenter.view(task, caller));
       const last = page.tasks.at(-1);
       const open = views.filter((view) => view.phase !== "settled");
       const next: NextStep =

@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 
-import type { Caller } from "../core/caller.ts";
+import { type Caller, parentOf } from "../core/caller.ts";
 import { headOf } from "../core/excerpt.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
@@ -91,7 +91,7 @@ export function suggestKey(key: string, ids: IdSource): string {
 }
 
 export function keyOf(caller: Caller, tool: string, clientRequestId: string, aboutTaskId: TaskId | null): ReceiptKey {
-  return { caller: caller.name, parentTaskId: null, tool, aboutTaskId, clientRequestId };
+  return { caller: caller.name, parentTaskId: parentOf(caller), tool, aboutTaskId, clientRequestId };
 }
 
 function isStale(task: Task, nowMs: number): boolean {

@@ -23,6 +23,8 @@ export type Supervisor = {
   slotFreed(): void;
   /** Place in the queue for a slot (1 = next), or null if it does not wait for one. */
   queuePosition(taskId: TaskId): number | null;
+  /** Tasks that wait for a place. */
+  queued(): number;
   /** Ends the loop; resolves when the actions in flight are over. */
   stop(): Promise<void>;
 };
@@ -190,6 +192,7 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
       const isNew = busy.has(taskId) && !starting.has(taskId);
       return isNew && slotsFree() <= position ? position + 1 : null;
     },
+    queued: () => queue.size,
     async stop() {
       stopped = true;
       timer?.[Symbol.dispose]();

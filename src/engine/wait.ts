@@ -5,8 +5,8 @@
  * Invariant: an end for whatever reason (news, slice, shutdown, the caller gone) leaves nothing behind.
  */
 
-import { actorOf, type Caller } from "../core/caller.ts";
-import { isNews, isQuiet, statusOf } from "../core/describe.ts";
+import { actorOf, type Caller, parentOf, reachOf } from "../core/caller.ts";
+import { isNews, isQuiet, statusOf, type TaskView } from "../core/describe.ts";
 import { type After, readAfter, toldOf } from "../core/after.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
@@ -17,7 +17,7 @@ import type { Answer, Hold, TaskAnswer, WaitEnded, WaitItem, WaitRequest } from 
 import type { Store } from "../ports/store.ts";
 import type { Courier } from "./courier.ts";
 import type { Executor } from "./execute.ts";
-import { ALL_OF, type Lookup, scopeOf } from "./lookup.ts";
+import { ALL_OF, type Lookup } from "./lookup.ts";
 import type { Presenter } from "./present.ts";
 import { isStorageTrouble } from "./storage.ts";
 import type { Awoken, WaiterHub } from "./waiter-hub.ts";
@@ -33,6 +33,8 @@ export type WaitWorld = {
   readonly hub: WaiterHub;
   readonly clock: Clock;
   readonly waitsMax: number;
+  /** Runs `wait`, during which the child of this task does nothing but wait for its own children: it holds no slot. */
+  readonly whileLeaning: <T>(taskId: TaskId, wait: () => Promise<T>) => Promise<T>;
 };
 
 export type Waits = {
@@ -60,7 +62,12 @@ export function createWaits(world: WaitWorld): Waits {
   }
 
   /** Holds until there is something to tell, or the slice is over. `known`: the tasks as the call found them. */
-  async function watch(known: readonly Task[], asked: Watched, caller: Caller, hold: Hold): Promise<Seeing> {
+  function watch(known: readonly Task[], asked: Watched, caller: Caller, hold: Hold): Promise<Seeing> {
+    const held = (): Promise<Seeing> => watching(known, asked, caller, hold);
+    return caller.kind === "child" ? world.whileLeaning(caller.lineage.taskId, held) : held();
+  }
+
+  async function watching(known: readonly Task[], asked: Watched, caller: Caller, hold: Hold): Promise<Seeing> {
     const untilMs = world.clock.monotonicMs() + Math.min(hold.waitMs, LIMITS.sliceMaxMs);
     using waiter = hub.subscribe(asked.taskIds);
     let seen = known;
@@ -77,7 +84,7 @@ export function createWaits(world: WaitWorld): Waits {
       // Whoever is woken because nothing can be written hears so now; later waits are held as usual, and say so too.
       if (why === "woken" && !store.healthy()) return { seen, told, ended: "slice", unread: false };
       if (first) {
-        hold.onHeld?.(seen.map((task) => presenter.view(task)));
+        hold.onHeld?.(seen.map((task) => presenter.view(task, caller)));
         // A wait that begins on healthy work is told of whatever is news from then on; what is news already stays it.
         const healthy = seen.filter((task) => !isNews(task, newsTold(asked, task)));
         told = { ...asked, since: new Map(healthy.map((task) => [task.handle.taskId, task.news])) };
@@ -89,7 +96,7 @@ export function createWaits(world: WaitWorld): Waits {
   /** The tasks as they are; null where the storage does not say, so that a call that knows them can still name them. */
   async function look({ taskIds }: Watched, caller: Caller): Promise<readonly Task[] | null> {
     try {
-      return inOrder(taskIds, await store.tasks(taskIds, scopeOf(caller)));
+      return inOrder(taskIds, await store.tasks(taskIds, reachOf(caller)));
     } catch (error) {
       if (isStorageTrouble(error)) return null;
       throw error;
@@ -106,15 +113,15 @@ export function createWaits(world: WaitWorld): Waits {
     }
     const items: WaitItem[] = watched.unknown.map((asked) => ({ kind: "unknown", asked }));
     for (const task of seen) {
-      if (isNews(task, newsTold(watched, task))) items.push({ kind: "news", item: await presenter.item(task) });
-      else items.push({ kind: "quiet", view: presenter.view(task) });
+      if (isNews(task, newsTold(watched, task))) items.push({ kind: "news", item: await presenter.item(task, caller) });
+      else items.push({ kind: "quiet", view: presenter.view(task, caller) });
     }
     return {
       kind: "tasks",
       items,
       waitEnded: ended,
       counts: countsOf(seen),
-      next: nextOf(seen),
+      next: nextOf(seen.map((task) => presenter.view(task, caller))),
       storageTrouble,
       pending: await world.courier.pendingFor(caller, new Set(watched.taskIds)),
     };
@@ -141,7 +148,9 @@ export function createWaits(world: WaitWorld): Waits {
   }
 
   async function openAndUnread(caller: Caller, conversation: string | null): Promise<readonly TaskId[]> {
-    const of = { ...ALL_OF, caller: caller.name, conversation, limit: LIMITS.waitTasksMax };
+    // What its children delegate in their turn is theirs to wait for.
+    const mine = { ...ALL_OF, ...reachOf(caller), caller: caller.name, parentTaskId: parentOf(caller) ?? ROOT };
+    const of = { ...mine, conversation, limit: LIMITS.waitTasksMax };
     const open = await store.list({ ...of, open: true });
     const unread = await store.list({ ...of, unread: true });
     const ids = [...open.tasks, ...unread.tasks].map((task) => task.handle.taskId);
@@ -181,6 +190,7 @@ export function createWaits(world: WaitWorld): Waits {
   };
 }
 
+const ROOT = "root" as const;
 const NOTHING_TOLD = { news: 0, steps: 0 };
 
 type Watched = {
@@ -223,21 +233,19 @@ function needsSomebody({ state }: Task): boolean {
 }
 
 /** A question first; else, where other tasks remain open, the wait that also acknowledges what this answer told. */
-function nextOf(tasks: readonly Task[]): NextStep {
-  for (const { handle, state } of tasks) {
-    if (state.kind !== "awaiting_answer") continue;
-    return { kind: "answer", taskId: handle.taskId, questionId: state.question.questionId };
-  }
-  const open = tasks.filter((task) => task.state.kind !== "settled");
-  return open.length === 0 ? { kind: "use_result" } : { kind: "wait", seen: tasks.map(seenOf) };
+function nextOf(views: readonly TaskView[]): NextStep {
+  const question = views.find(({ next }) => next.kind === "answer");
+  if (question !== undefined) return question.next;
+  const open = views.filter((view) => view.phase !== "settled");
+  return open.length === 0 ? { kind: "use_result" } : { kind: "wait", seen: views.map(seenOf) };
 }
 
 function newsTold({ after, since }: Watched, { handle }: Task): number | null {
   return toldOf(after, handle.taskId)?.news ?? since?.get(handle.taskId) ?? null;
 }
 
-function seenOf(task: Task): Seen {
-  return { taskId: task.handle.taskId, news: task.news, steps: task.steps };
+function seenOf({ handle, news, steps }: TaskView): Seen {
+  return { taskId: handle.taskId, news, steps };
 }
 
 function countsOf(tasks: readonly Task[]): Partial<Record<Status, number>> {

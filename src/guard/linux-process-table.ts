@@ -17,21 +17,13 @@ const ABSENT = new Set(["ENOENT", "ESRCH", "EACCES", "EPERM"]);
 export function createLinuxProcessTable(): ProcessTable {
   const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
   const read = createReader();
-  const rowOf = (pid: number): ProcessRow | null => {
-    const stat = read(`/proc/${pid}/stat`);
-    const row = stat === null ? null : parseStat(stat.toString("latin1"));
-    if (row === null || row.zombie) return row;
-    const environment = read(`/proc/${pid}/environ`);
-    if (environment === null) return row;
-    return { ...row, mark: variableIn(environment, MARK_VARIABLE), guardOf: variableIn(environment, GUARD_VARIABLE) };
-  };
+  const rowOf = createLinuxRowReader(read);
   return {
     bootId,
     evidence: "marker+tree",
     async pass() {
-      return readdirSync("/proc")
-        .filter((name) => /^\d+$/.test(name))
-        .map((name) => rowOf(Number(name)))
+      return linuxPids()
+        .map(rowOf)
         .filter((row) => row !== null);
     },
     async identify(pid) {
@@ -44,6 +36,24 @@ export function createLinuxProcessTable(): ProcessTable {
       return line === "" ? `[${(read(`/proc/${pid}/comm`)?.toString("utf8") ?? "?").trim()}]` : line;
     },
     signal: (pid, signal) => void process.kill(pid, signal),
+  };
+}
+
+export function linuxPids(): readonly number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+}
+
+/** Reads one process, for those who cannot afford a whole pass at once; null if there is none. */
+export function createLinuxRowReader(read = createReader()): (pid: number) => ProcessRow | null {
+  return (pid) => {
+    const stat = read(`/proc/${pid}/stat`);
+    const row = stat === null ? null : parseStat(stat.toString("latin1"));
+    if (row === null || row.zombie) return row;
+    const environment = read(`/proc/${pid}/environ`);
+    if (environment === null) return row;
+    return { ...row, mark: variableIn(environment, MARK_VARIABLE), guardOf: variableIn(environment, GUARD_VARIABLE) };
   };
 }
 

@@ -8,6 +8,7 @@
  * Invariant: a child's credential is good for `/mcp` alone (P18).
  */
 
+import type { Socket } from "node:net";
 import type { FastifyRequest, onRequestHookHandler } from "fastify";
 import { assert } from "../core/assert.ts";
 import type { Caller, Scope } from "../core/caller.ts";
@@ -22,14 +23,15 @@ declare module "fastify" {
   }
 }
 
-/** The other end of the connection; on loopback its process can be looked up. */
+/** The other end of a connection, the same object for each of its requests; on loopback its process can be looked up. */
 export type Peer = {
   readonly remoteAddress: string | undefined;
   readonly remotePort: number | undefined;
   readonly localPort: number | undefined;
 };
 
-export type AuthProblem = { readonly problem: "missing" | "unknown" | "revoked" };
+/** `child_ended`: a child whose attempt is over. */
+export type AuthProblem = { readonly problem: "missing" | "unknown" | "revoked" | "child_ended" };
 
 /** Finds the caller behind a token (null: none was sent). Compares in constant time, never throws. */
 export type Authenticate = (token: string | null, peer: Peer) => Caller | AuthProblem | Promise<Caller | AuthProblem>;
@@ -82,6 +84,11 @@ export function createPersonHook(): onRequestHookHandler {
   };
 }
 
+/** Whether the token of a request that was let in still holds: for answers that go on for long. */
+export async function isStillKnown(request: FastifyRequest, authenticate: Authenticate): Promise<boolean> {
+  return !("problem" in (await authenticate(tokenOf(request.headers.authorization), peerOf(request))));
+}
+
 /** For routes that need a scope: `admin` includes the others, `delegate` includes `read`. */
 export function requireScope(scope: Scope): onRequestHookHandler {
   return (request, reply, done) => {
@@ -100,12 +107,25 @@ function tokenOf(header: string | undefined): string | null {
   return BEARER.exec(header)?.[1] ?? null;
 }
 
-function peerOf(request: FastifyRequest): Peer {
-  const { remoteAddress, remotePort, localPort } = request.socket;
-  return { remoteAddress, remotePort, localPort };
+const PEERS = new WeakMap<Socket, Peer>();
+
+function peerOf({ socket }: FastifyRequest): Peer {
+  const known = PEERS.get(socket);
+  if (known !== undefined) return known;
+  const { remoteAddress, remotePort, localPort } = socket;
+  const peer = { remoteAddress, remotePort, localPort };
+  PEERS.set(socket, peer);
+  return peer;
 }
 
 function refusal(problem: AuthProblem["problem"], request: FastifyRequest, token: string | null): Problem {
+  if (problem === "child_ended") {
+    return unauthorized(
+      "child_ended",
+      "This is a delegated child whose run is over",
+      "Nothing more can be done from it; its result is kept for whoever delegated it.",
+    );
+  }
   const header = request.headers.authorization;
   if (header !== undefined && header !== "" && token === null) {
     return unauthorized(

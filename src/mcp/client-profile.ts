@@ -50,6 +50,9 @@ const PROFILES: ReadonlyMap<string, ClientProfile> = new Map([
   ["visual studio code", fixed(LONG_MS)],
 ]);
 
+/** Names by which clients are known, in small letters; whoever counts by client needs no others. */
+export const KNOWN_CLIENTS: readonly string[] = [...PROFILES.keys(), "codex-mcp-client"];
+
 /** Looks a client up by the name and version it gave at `initialize` or in its request envelope. */
 export function clientProfileOf(client: ClientInfo | null): ClientProfile {
   if (client === null) return UNKNOWN;

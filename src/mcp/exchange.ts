@@ -42,18 +42,25 @@ export function exchangeOf(
   const { headers } = request;
   return {
     era,
-    caller: {
-      name: authenticated.name,
-      scopes: authenticated.scopes,
-      kind: authenticated.kind === "child" ? "child" : "caller",
-      conversation: threadIdOf(meta) ?? nonce,
-    },
-    owner: { caller: authenticated.name, nonce },
+    caller: callerIn(authenticated, threadIdOf(meta) ?? nonce),
+    owner: { caller: ownerOf(authenticated), nonce },
     client: era === "modern" ? clientInfoOf(meta?.[CLIENT_INFO_META_KEY]) : (session?.client ?? null),
     requestTimeoutMs: timeLimitMs(headers["x-request-timeout-ms"]) ?? queryLimitMs(request.query),
     cwd: cwdOf(headers["x-delegate-cwd"]),
     acceptsStream: headers.accept?.includes("text/event-stream") === true,
   };
+}
+
+/** A child is told apart by its task, not by a conversation. */
+function callerIn(authenticated: Caller, conversation: string | null): Caller {
+  if (authenticated.kind === "child") return authenticated;
+  const { name, scopes } = authenticated;
+  return { kind: "caller", name, scopes, conversation };
+}
+
+/** Whose calls these are: a child must not end or resume a call of its root caller, whose name it has. */
+function ownerOf(caller: Caller): string {
+  return caller.kind === "child" ? `${caller.name}/${caller.lineage.taskId}` : caller.name;
 }
 
 /** `_meta` of a single request; undefined where there is none. */

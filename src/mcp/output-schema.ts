@@ -50,6 +50,8 @@ export const OUTPUT_SCHEMA: JsonSchema = {
     error: { type: "object", required: ["code", "retryable"], properties: { code: text, retryable: flag } },
     related: object,
     tasks: list,
+    agents: list,
+    limits: object,
     counts: object,
     nextCursor: text,
     pendingCompletions: list,

@@ -11,7 +11,12 @@ import type { NextContext } from "./next-json.ts";
 import { isHere, shownPath, shownTitle } from "./task-fields.ts";
 import { ago, named } from "./words.ts";
 
-export type ReplyContext = NextContext & { readonly caller: Caller };
+export type ReplyContext = NextContext & {
+  readonly caller: Caller;
+  /** What a page was asked with, for the call that reads on. */
+  readonly asked?: { readonly find?: string | undefined; readonly limit?: number | undefined };
+  readonly contractVersion?: number;
+};
 
 /** Both forms of an answer. */
 export type Rendered = { readonly json: AnswerJson; readonly text: string };
@@ -54,7 +59,7 @@ export function listItem(view: TaskView, { caller }: ReplyContext): AnswerJson {
     agent: spec.agent,
     createdAt: iso(view.createdAtMs),
     thisConversation: isHere(view, caller),
-    meta: { clientRequestId: key.slice(0, LIMITS.keyCharactersMax) },
+    meta: key === null ? null : { clientRequestId: key.slice(0, LIMITS.keyCharactersMax) },
   });
 }
 
@@ -62,7 +67,8 @@ export function listLine(view: TaskView): string {
   const { handle, status, phase, spec, key } = view;
   const state = status === "working" ? `${status} (${phase})` : status;
   const cwd = shownPath(spec.cwd, LIST_CWD_CHARACTERS_MAX);
-  return `${handle.taskId} · ${state} · ${ago(view.ageMs)} · ${named(view)} · key ${shownPath(key, 80)} · ${cwd}`;
+  const keyed = key === null ? "" : ` · key ${shownPath(key, 80)}`;
+  return `${handle.taskId} · ${state} · ${ago(view.ageMs)} · ${named(view)}${keyed} · ${cwd}`;
 }
 
 const LIST_CWD_CHARACTERS_MAX = 200;

@@ -10,10 +10,13 @@ import type { TaskView } from "../core/describe.ts";
 import { LIMITS } from "../core/limits.ts";
 import { type Code, RETRYABLE } from "../core/rejection.ts";
 import type { Answer, TaskAnswer, TaskItem } from "../ports/engine.ts";
-import { fencedText, fromChild } from "./child-text.ts";
+import { sanitiseShort } from "../core/sanitise.ts";
+import { fencedText, fromChild, shownOptions } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 import { nextJson, nextOfTask } from "./next-json.ts";
+import { renderAgents } from "./reply-agents.ts";
 import { renderList } from "./reply-list.ts";
+import { renderPage } from "./reply-page.ts";
 import {
   listItem,
   listLine,
@@ -62,6 +65,10 @@ function render(answer: Answer, context: ReplyContext): Rendered {
       return renderTasks(answer, context);
     case "list":
       return renderList(answer, context);
+    case "page":
+      return renderPage(answer, context);
+    case "agents":
+      return renderAgents(answer, context);
     case "refusal":
       return renderRefusal(answer, context);
     default:
@@ -106,7 +113,7 @@ function settlementNote({ view }: TaskItem): string {
 }
 
 function renderRefusal(answer: Of<"refusal">, context: ReplyContext): Rendered {
-  const { rejection, newest, about } = answer;
+  const { rejection, newest, about, recorded } = answer;
   const { code, next: step, differing } = rejection;
   const say = sayOf(answer, context.starts);
   // What was asked about by its key alone was a delegation.
@@ -118,6 +125,7 @@ function renderRefusal(answer: Of<"refusal">, context: ReplyContext): Rendered {
     next,
     ...(about === null ? {} : { status: about.status, phase: about.phase, ...about.handle }),
     created: answer.created,
+    question: recorded === null ? questionOf(about) : recordedJson(recorded),
     error: {
       code,
       retryable: RETRYABLE[code],
@@ -126,7 +134,7 @@ function renderRefusal(answer: Of<"refusal">, context: ReplyContext): Rendered {
     related,
     tasks: newest.length === 0 ? null : newest.map((view) => listItem(view, context)),
     ...pendingFields(answer.pending),
-    meta: answer.clientRequestId === null ? null : { clientRequestId: answer.clientRequestId },
+    meta: metaOfRefusal(answer),
   };
   const lines = [
     say,
@@ -140,6 +148,21 @@ function renderRefusal(answer: Of<"refusal">, context: ReplyContext): Rendered {
 }
 
 const DIFFERING_MAX = 20;
+
+function metaOfRefusal({ clientRequestId, recorded }: Of<"refusal">): AnswerJson | null {
+  return clientRequestId === null && recorded === null ? null : { clientRequestId, by: recorded?.by ?? null };
+}
+
+/** A question that is still open, so that whoever answered it wrongly sees what can be chosen. */
+function questionOf(about: TaskView | null): AnswerJson | null {
+  if (about === null || about.question === null) return null;
+  const { questionId, kind, optionIds } = about.question;
+  return { questionId, kind, optionIds: shownOptions(optionIds) };
+}
+
+function recordedJson({ questionId, kind, choice }: NonNullable<Of<"refusal">["recorded"]>): AnswerJson {
+  return { questionId, answer: kind === "option" ? sanitiseShort(choice, 60) : "a text" };
+}
 
 function relatedJson(related: NonNullable<Of<"refusal">["rejection"]["related"]>): AnswerJson {
   if (!related.mine) return { mine: false, since: iso(related.sinceMs) };
@@ -173,7 +196,7 @@ function otherLines({ otherLive }: TaskAnswer): readonly string[] {
 
 function metaOf(view: TaskView, answer: TaskAnswer): AnswerJson {
   return compact({
-    clientRequestId: (answer.clientRequestId ?? view.key).slice(0, LIMITS.keyCharactersMax),
+    clientRequestId: (answer.clientRequestId ?? view.key)?.slice(0, LIMITS.keyCharactersMax) ?? null,
     runId: view.runId,
     attempt: view.attempt === 0 ? null : view.attempt,
     version: view.version,

@@ -154,6 +154,43 @@ export const ACK = z.strictObject({
   settlement: z.number().int().min(1).describe("The settlement number of the result that you have."),
 });
 
+export const ANSWER = z.strictObject({
+  taskId: id("The task (any of its three ids)."),
+  questionId: id("question.questionId of the answer that reported it."),
+  optionId: z.string().min(1).max(LIMITS.keyCharactersMax).optional().describe("One of question.optionIds."),
+  text: bounded(LIMITS.answerTextBytesMax, "Or an answer in words, to a question; not to a permission.").optional(),
+});
+
+export const READ = z
+  .strictObject({
+    childThreadId: id("The thread (any of the task's three ids).").optional(),
+    taskId: id("Or the task.").optional(),
+    view: z
+      .enum(["messages", "result", "changes", "events"])
+      .optional()
+      .describe("Default messages: the conversation. result: the full final text. changes: the diff. events: the log."),
+    find: z
+      .string()
+      .min(1)
+      .max(LIMITS.findCharactersMax)
+      .optional()
+      .describe("Only the places that contain this text, in any case."),
+    cursor: z.string().max(100).optional().describe("nextCursor of the page before."),
+    limit: z
+      .number()
+      .int()
+      .min(LIMITS.pageCharactersMin)
+      .max(LIMITS.pageCharactersMax)
+      .optional()
+      .describe("Characters of a page; default 8000."),
+  })
+  .refine((args) => args.childThreadId !== undefined || args.taskId !== undefined, {
+    path: ["childThreadId"],
+    message: "childThreadId or taskId",
+  });
+
+export const AGENTS = z.strictObject({});
+
 /** A schema with the forms that models send for it. Made once per tool. */
 export type ArgumentReader<Args> = {
   readonly inputSchema: JsonSchema;
@@ -205,11 +242,14 @@ function kindsOf(properties: unknown): ReadonlyMap<string, Kind> {
 function normalised(args: unknown, kinds: ReadonlyMap<string, Kind>): unknown {
   if (args === undefined || args === null) return {};
   if (!isFields(args)) return args;
-  const fields: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(args)) {
-    if (value !== null) fields[name] = typeof value === "string" ? fromText(value, kinds.get(name) ?? "other") : value;
-  }
-  return fields;
+  const given = Object.entries(args).filter(([, value]) => value !== null);
+  // Unlike an assignment this also keeps a field that is named `__proto__`, so that it is refused like any unknown one.
+  return Object.fromEntries(
+    given.map(([name, value]) => [
+      name,
+      typeof value === "string" ? fromText(value, kinds.get(name) ?? "other") : value,
+    ]),
+  );
 }
 
 /** A value that arrived as text where the schema wants something else. */

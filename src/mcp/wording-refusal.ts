@@ -12,11 +12,11 @@ import { shownPath, shownTitle } from "./task-fields.ts";
 import { ago, joined, listOf, named } from "./words.ts";
 
 /** `starts`: the tool would have started or sent something. */
-export function sayRefusal({ rejection, about, clientRequestId }: RefusalAnswer, starts: boolean): string {
+export function sayRefusal({ rejection, about, clientRequestId, recorded }: RefusalAnswer, starts: boolean): string {
   const key = clientRequestId === null ? null : sanitiseLine(clientRequestId, 80);
   const head = HEADS[rejection.code] ?? (starts ? `NOT STARTED (${rejection.code})` : `NOT DONE (${rejection.code})`);
   const goesOn = about === null || about.phase === "settled" ? "" : `${named(about)} goes on.`;
-  return joined(`${head}: ${reasonOf(rejection, key)}`, goesOn);
+  return joined(`${head}: ${reasonOf(rejection, { key, recorded })}`, goesOn);
 }
 
 const HEADS: Partial<Record<Code, string>> = {
@@ -24,7 +24,10 @@ const HEADS: Partial<Record<Code, string>> = {
   unknown_thread: "NO SUCH TASK among yours",
 };
 
-function reasonOf(rejection: Rejection, key: string | null): string {
+function reasonOf(
+  rejection: Rejection,
+  { key, recorded }: { readonly key: string | null; readonly recorded: RefusalAnswer["recorded"] },
+): string {
   const { detail } = rejection;
   const text = (name: string): string => String(detail[name] ?? "");
   switch (rejection.code) {
@@ -54,13 +57,14 @@ function reasonOf(rejection: Rejection, key: string | null): string {
     case "agent_unavailable":
       return `agent ${sanitiseLine(text("asked"), 80)} cannot be used at present.`;
     case "permission_limit":
+      if (text("agent") !== "") return cannotBeHeld(text("agent"), text("asked"), text("setting"));
       return `asked for permissions ${text("asked")}, allowed is ${text("allowed")} (setting ${text("setting")}).`;
     case "not_allowed":
       if (text("scope") !== "")
         return `your token lacks the scope ${text("scope")}; its owner can make one that has it.`;
-      return text("may") === "" ? "your token does not allow this." : `only a ${text("may")} may do this.`;
+      return notAllowed(text("may"), text("reason"));
     case "not_pending":
-      return "there is nothing of that kind to answer or abandon any more.";
+      return notPending(recorded);
     case "depth_limit":
       if (text("limit") === "0")
         return "delegation is switched off here (limits.depthMax is 0). Do this work yourself.";
@@ -82,6 +86,24 @@ function reasonOf(rejection: Rejection, key: string | null): string {
   }
 }
 
+function notAllowed(may: string, reason: string): string {
+  if (reason === "delegator_gone") return "your own run is over or is being stopped: nothing more is started from it.";
+  if (may === "root caller") return "a delegated child never answers; whoever delegated the first task does.";
+  return may === "" ? "your token does not allow this." : `only a ${may} may do this.`;
+}
+
+/** Who answered, by kind and name; what was chosen are the child's words, so they stand in the answer's question. */
+function notPending(recorded: RefusalAnswer["recorded"]): string {
+  if (recorded === null) return "there is nothing of that kind to answer or abandon any more.";
+  const { by } = recorded;
+  const who = by.kind === "person" ? `a person (${sanitiseLine(by.name, 60)})` : sanitiseLine(by.name, 60);
+  return `it has been answered otherwise, by ${who}; see question.answer. Nothing was changed.`;
+}
+
+function cannotBeHeld(agent: string, asked: string, setting: string): string {
+  return `agent ${sanitiseLine(agent, 80)} cannot be held to permissions ${asked} by this server. The operator may accept that (setting ${setting}: true), or choose another agent.`;
+}
+
 const WORKSPACE_REASONS: Readonly<Record<string, string>> = {
   outside_roots: "the directory is outside the allowed roots",
   missing: "the directory does not exist.",
@@ -99,6 +121,8 @@ function workspaceReason(reason: string, roots: Rejection["detail"][string] | un
 /** The caller's own holder by its title, another caller's only by since when. */
 function busy({ detail, related }: Rejection): string {
   const where = shownPath(String(detail["cwd"] ?? ""), CWD_CHARACTERS_MAX);
+  if (detail["mine"] === "above")
+    return `a task above you writes in ${where}; to wait for it would be to wait for yourself. Delegate it for reading only, or do this work yourself, here.`;
   if (related?.mine === true) return `your task "${shownTitle(related.title)}" (${related.taskId}) writes in ${where}.`;
   return `another caller's task writes in ${where}.`;
 }

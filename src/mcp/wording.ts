@@ -11,7 +11,8 @@ import type { TaskView } from "../core/describe.ts";
 import type { ProofKind } from "../core/task.ts";
 import { assertNever } from "../core/assert.ts";
 import { sanitiseLine } from "../core/sanitise.ts";
-import type { Answer, TaskAnswer, TaskItem, TasksAnswer } from "../ports/engine.ts";
+import type { AgentsAnswer, Answer, PageAnswer, TaskAnswer, TaskItem, TasksAnswer } from "../ports/engine.ts";
+import { EMPTY_PAGES } from "./empty-pages.ts";
 import { shownPath } from "./task-fields.ts";
 import { sayRefusal } from "./wording-refusal.ts";
 import { ago, capital, count, joined, listOf, named, nowOf, span, until } from "./words.ts";
@@ -25,6 +26,10 @@ export function sayOf(answer: Answer, starts: boolean): string {
       return sayTasks(answer);
     case "list":
       return sayList(answer.views);
+    case "page":
+      return sayPage(answer);
+    case "agents":
+      return sayAgents(answer);
     case "refusal":
       return sayRefusal(answer, starts);
     default:
@@ -67,6 +72,7 @@ function sayAccepted(item: TaskItem): string {
 const CWD_CHARACTERS_MAX = 300;
 
 function sentNote({ sent, item }: TaskAnswer): string {
+  if (sent === "answered") return "The answer is recorded and handed to the child.";
   if (sent === "queued") return "Your message is queued and is sent after the present turn.";
   return sent === "started" ? `Your message started run ${item.view.runOrdinal}.` : "";
 }
@@ -210,6 +216,32 @@ function sayList(views: readonly TaskView[]): string {
   if (views.length === 0) return "No tasks of yours match.";
   const open = views.filter((view) => view.phase !== "settled").length;
   return `${views.length} task${views.length === 1 ? "" : "s"}, newest first; ${open} not ended.`;
+}
+
+function sayPage({ view, page }: PageAnswer): string {
+  const of = `${VIEWS[page.name]} of ${named(view)}`;
+  if (page.empty !== null) return `${capital(of)}: ${EMPTY_PAGES[page.empty]}.`;
+  const size = page.totalBytes === null ? "" : ` (${page.totalBytes} bytes in all)`;
+  const more = page.nextCursor === null ? " This is the last page." : " There is more: the next call gives it.";
+  return `${capital(of)}, ${count(page.parts.length, "part")}${size}.${more}`;
+}
+
+const VIEWS: Readonly<Record<PageAnswer["page"]["name"], string>> = {
+  result: "the final text",
+  messages: "the conversation",
+  changes: "the changes",
+  events: "the log",
+};
+
+function sayAgents({ agents }: AgentsAnswer): string {
+  if (agents.length === 0) return "NO AGENTS are configured here. Ask the user to configure one (agents.<name>).";
+  const missing = agents.filter(({ health }) => health === "missing").length;
+  const healing = agents.reduce((sum, agent) => sum + agent.healing, 0);
+  return joined(
+    `${count(agents.length, "agent")} can be children here.`,
+    missing === 0 ? "" : `The program of ${missing} of them was not found.`,
+    healing === 0 ? "" : `${count(healing, "child")} waiting for a provider that has trouble: they heal by themselves.`,
+  );
 }
 
 function headOf(view: TaskView): string {

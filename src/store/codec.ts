@@ -12,18 +12,17 @@ import type { TaskEvent, TaskEventKind } from "../core/event.ts";
 import { nodeIdOf, parseId, type TaskId, type ThreadId } from "../core/ids.ts";
 import type { Task, TaskState } from "../core/task.ts";
 import type { Receipt } from "../ports/store.ts";
+import { isRecord } from "./json-record.ts";
+import { EVENT_UPCASTERS, TASK_UPCASTERS, type Upcasters } from "./older-forms.ts";
 import type { ReceiptColumns } from "./schema.ts";
 
 export type Decoded<Value> =
   | { readonly kind: "ok"; readonly value: Value }
   | { readonly kind: "refused"; readonly reason: "unknown_version" | "malformed_record"; readonly detail: string };
 
-/** Lifts a record of version n to version n + 1; kept under n. */
-export type Upcasters = Readonly<Record<number, (record: unknown) => unknown>>;
-
 /** Raised when the form of either record changes, together with an upcaster from the form before. */
-const TASK_FORM = { newest: 1, upcasters: {} } as const;
-const EVENT_FORM = { newest: 1, upcasters: {} } as const;
+const TASK_FORM = { newest: 2, upcasters: TASK_UPCASTERS } as const;
+const EVENT_FORM = { newest: 2, upcasters: EVENT_UPCASTERS } as const;
 
 /** Newest forms that this version writes; a database that holds a newer one is not opened. */
 export const RECORD_VERSIONS = { task: TASK_FORM.newest, event: EVENT_FORM.newest } as const;
@@ -194,10 +193,6 @@ function unknown(version: number, newest: number): { kind: "refused"; reason: "u
     reason: "unknown_version",
     detail: `version ${version}; this program knows up to ${newest}`,
   };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isText(value: unknown): value is string {

@@ -11,8 +11,16 @@ import type { TaskEvent } from "../core/event.ts";
 import type { TaskId } from "../core/ids.ts";
 import type { Task } from "../core/task.ts";
 import { overlaps } from "../core/workspace-claim.ts";
-import type { Claim, Load, LoadQuery, Receipt, StoreWriter, TaskChange } from "../ports/store.ts";
-import { frozen, receiptKeyOf, type StoredReceipt, settlementKey, type Tables } from "./memory-tables.ts";
+import type { Claim, Load, LoadQuery, Notice, Receipt, StoreWriter, TaskChange } from "../ports/store.ts";
+import {
+  frozen,
+  receiptKeyOf,
+  type StoredReceipt,
+  settlementKey,
+  type Tables,
+  unfinishedBelow,
+} from "./memory-tables.ts";
+import { extended, type Transcript } from "./memory-transcript.ts";
 import { isOpen as isTaskOpen, isUnread, needsLook, settledAtMs } from "./task-flags.ts";
 import { pageSize } from "./task-list.ts";
 
@@ -31,6 +39,8 @@ type Changes = {
   readonly receipts: Map<string, StoredReceipt | null>;
   readonly claims: Map<TaskId, Claim | null>;
   readonly shown: string[];
+  readonly transcripts: Map<TaskId, Transcript | null>;
+  readonly notices: Map<string, Notice | null>;
 };
 
 export function createDraft(tables: Tables): Draft {
@@ -41,6 +51,8 @@ export function createDraft(tables: Tables): Draft {
     receipts: new Map(),
     claims: new Map(),
     shown: [],
+    transcripts: new Map(),
+    notices: new Map(),
   };
   let isOpen = true;
   const taskOf = (taskId: TaskId): Task | null => seen(tables.tasks, changes.tasks, taskId);
@@ -66,6 +78,21 @@ export function createDraft(tables: Tables): Draft {
       }),
       hasClaim: within((taskId) => seen(tables.claims, changes.claims, taskId) !== null),
       dropClaim: within((taskId) => void changes.claims.set(taskId, null)),
+      unfinishedBelow: within((path) => unfinishedBelow(merged(tables.tasks, changes.tasks), path)),
+      appendTranscript: within((taskId, entries, bytesMax) => {
+        if (taskOf(taskId) === null || entries.length === 0) return;
+        const before = seen(tables.transcripts, changes.transcripts, taskId);
+        changes.transcripts.set(taskId, frozen(extended(before, entries, bytesMax)));
+      }),
+      dropTranscript: within((taskId) => void changes.transcripts.set(taskId, null)),
+      putNotices: within((notices) => {
+        for (const notice of notices) {
+          assert(taskOf(notice.taskId) !== null, "a notice belongs to a task");
+          putNotice(tables, changes, notice);
+        }
+      }),
+      dropNotice: within((noticeId) => void changes.notices.set(noticeId, null)),
+      delayNotice: within((noticeId, dueAtMs) => delayNotice(tables, changes, { noticeId, dueAtMs })),
       load: within((query) => load(merged(tables.tasks, changes.tasks), query)),
       countShown: within((shown) => {
         for (const { taskId, settlement } of shown) changes.shown.push(settlementKey(taskId, settlement));
@@ -98,6 +125,17 @@ function append(changes: Changes, current: Task | null, change: TaskChange): boo
   return true;
 }
 
+function putNotice(tables: Tables, changes: Changes, notice: Notice): void {
+  const { noticeId } = notice;
+  if (seen(tables.notices, changes.notices, noticeId) === null) changes.notices.set(noticeId, frozen(notice));
+}
+
+function delayNotice(tables: Tables, changes: Changes, delay: Pick<Notice, "noticeId" | "dueAtMs">): void {
+  const notice = seen(tables.notices, changes.notices, delay.noticeId);
+  if (notice === null) return;
+  changes.notices.set(delay.noticeId, frozen({ ...notice, ...delay, tries: notice.tries + 1 }));
+}
+
 function holderOf(claims: Claim[], caller: string, taskOf: (taskId: TaskId) => Task | null): ClaimHolder | null {
   const [claim] = claims.sort((one, other) => one.sinceMs - other.sinceMs || (one.taskId < other.taskId ? -1 : 1));
   const task = claim === undefined ? null : taskOf(claim.taskId);
@@ -125,6 +163,10 @@ function purge(tables: Tables, changes: Changes, task: Task | null): void {
   }
   changes.tasks.set(taskId, null);
   changes.claims.set(taskId, null);
+  changes.transcripts.set(taskId, null);
+  for (const notice of merged(tables.notices, changes.notices)) {
+    if (notice.taskId === taskId) changes.notices.set(notice.noticeId, null);
+  }
 }
 
 function forgetReceipts(tables: Tables, changes: Changes, settledBeforeMs: number, limit: number): number {
@@ -160,6 +202,8 @@ function commit(tables: Tables, changes: Changes): void {
   }
   apply(tables.receipts, changes.receipts);
   apply(tables.claims, changes.claims);
+  apply(tables.transcripts, changes.transcripts);
+  apply(tables.notices, changes.notices);
   for (const key of changes.shown) tables.shown.set(key, (tables.shown.get(key) ?? 0) + 1);
 }
 

@@ -14,17 +14,23 @@ import type { Store } from "../ports/store.ts";
 import {
   countByStatus,
   createTables,
+  dueNotices,
   eventsAfter,
+  milestonesAfter,
   listTasks,
-  newestReceipt,
+  nextNoticeAtMs,
   pendingTasks,
   receiptKeyOf,
   settledBefore,
   type Tables,
   tasksByIds,
+  transcriptsSettledBefore,
+  unfinishedBelow,
   unfinishedTasks,
 } from "./memory-tables.ts";
+import { pageOf } from "./memory-transcript.ts";
 import { createWorks } from "./memory-works.ts";
+import { pageSize } from "./task-list.ts";
 
 export type MemoryStore = Store & {
   /** Kills this handle and returns one on what was committed. */
@@ -45,17 +51,22 @@ function open(tables: Tables, faults: Faults | null): MemoryStore {
     write: works.write,
     healthy: works.healthy,
     task: (taskId) => read(() => tables.tasks.get(taskId) ?? null),
-    tasks: (taskIds, caller) => read(() => tasksByIds(tables, taskIds, caller)),
+    tasks: (taskIds, reach) => read(() => tasksByIds(tables, taskIds, reach)),
     taskIdOfThread: (threadId) => read(() => tables.threads.get(threadId) ?? null),
     receipt: (key) => read(() => tables.receipts.get(receiptKeyOf(key))?.receipt ?? null),
-    receiptByRequestId: (caller, tool, clientRequestId) =>
-      read(() => newestReceipt(tables, caller, tool, clientRequestId)),
     list: (query) => read(() => listTasks(tables, query)),
     unfinished: () => read(() => unfinishedTasks(tables)),
+    unfinishedBelow: (path) => read(() => unfinishedBelow(tables.tasks.values(), path)),
     settledBefore: (beforeMs, limit) => read(() => settledBefore(tables, beforeMs, limit)),
+    transcriptsSettledBefore: (beforeMs, limit) => read(() => transcriptsSettledBefore(tables, beforeMs, limit)),
     pending: (query) => read(() => pendingTasks(tables, query)),
     text: (taskId, name) => read(() => tables.texts.get(taskId)?.get(name) ?? null),
     events: (taskId, after, limit) => read(() => eventsAfter(tables, taskId, after, limit)),
+    milestones: (taskId, after, limit) => read(() => milestonesAfter(tables, taskId, after, limit)),
+    transcript: (taskId, after, limit, bytesMax) =>
+      read(() => pageOf(tables.transcripts.get(taskId), after, { limit: pageSize(limit), bytesMax })),
+    dueNotices: (nowMs, limit) => read(() => dueNotices(tables, nowMs, limit)),
+    nextNoticeAtMs: () => read(() => nextNoticeAtMs(tables)),
     counts: () => read(() => countByStatus(tables)),
     crash() {
       works.crash();

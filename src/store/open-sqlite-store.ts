@@ -12,13 +12,14 @@ import { statSync } from "node:fs";
 import { isAbsolute, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Kysely } from "kysely";
+import { refusedMount } from "../core/mount.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Faults } from "../ports/fault.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
 import { RECORD_VERSIONS } from "./codec.ts";
 import { codeOf, prepareDirectory, prepareFile } from "./data-directory.ts";
-import { nearestExisting, readMountTable, refusedMount } from "./filesystem.ts";
+import { nearestExisting, readMountTable } from "./filesystem.ts";
 import { type Holder, lockDirectory } from "./lock.ts";
 import { MIGRATION_NAMES, MIGRATION_TABLE, migrateToNewest } from "./migrations/migrations.ts";
 import type { Schema } from "./schema.ts";
@@ -123,7 +124,7 @@ async function assemble(options: SqliteStoreOptions, opened: Opened): Promise<St
   const { path, writer, statements, lock } = opened;
   const reads = openReader(path);
   // Kysely closes a connection only once it has been used.
-  await statements.unreadOfCaller.run(reads, { caller: "" });
+  await statements.unreadOfAudience.run(reads, { caller: "", parent_id: "" });
   return createSqlStore({
     db: writer,
     reads,

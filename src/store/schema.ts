@@ -7,14 +7,21 @@
  * Absent on purpose: foreign keys from receipts, which outlive their task.
  */
 
+import type { Generated } from "kysely";
+import type { Status } from "../core/task.ts";
+import type { TranscriptRole } from "../ports/store.ts";
+
 export type Schema = {
-  readonly tasks: TaskColumns;
+  readonly tasks: TaskColumns & TranscriptFlag;
   readonly events: EventColumns;
   readonly texts: TextColumns;
   readonly receipts: ReceiptColumns;
   readonly claims: ClaimColumns;
   readonly announcements: AnnouncementColumns;
   readonly unread_counts: UnreadCountColumns;
+  readonly transcript_totals: TranscriptTotalsColumns;
+  readonly transcript: TranscriptColumns;
+  readonly notices: NoticeColumns;
   readonly meta: MetaColumns;
 };
 
@@ -26,6 +33,8 @@ export type TaskColumns = {
   readonly conversation: string | null;
   readonly parent_id: string | null;
   readonly root_id: string;
+  /** Ids of the tasks above, root first, each followed by "/": what is below a task is a range. Null without a parent. */
+  readonly lineage: string | null;
   readonly status: string;
   /** Not settled. */
   readonly is_open: number;
@@ -39,6 +48,9 @@ export type TaskColumns = {
   readonly version: number;
   readonly snapshot: string;
 };
+
+/** Kept beside the task by the writer of transcripts, for their retention. */
+type TranscriptFlag = { readonly has_transcript: Generated<number> };
 
 /** Append only; `number` counts 1, 2, … within a task. */
 export type EventColumns = {
@@ -84,15 +96,55 @@ export type AnnouncementColumns = {
   readonly task_id: string;
   readonly settlement: number;
   readonly caller: string;
+  /** The task whose child delegated it; "" for the root caller. With `caller`, the audience. */
+  readonly parent_id: string;
   readonly conversation: string | null;
   readonly shown: number;
   readonly settled_ms: number;
 };
 
-/** How many announcements a caller has, kept so that every answer can say it in constant time. */
+/** How many announcements an audience has, kept so that every answer can say it in constant time. No row: none. */
 export type UnreadCountColumns = {
   readonly caller: string;
+  readonly parent_id: string;
   readonly unread: number;
+};
+
+/** What appending to a transcript has to know of it; see `transcript-cap`. */
+export type TranscriptTotalsColumns = {
+  readonly task_id: string;
+  readonly last_number: number;
+  /** UTF-8 bytes of the text that is there. */
+  readonly bytes: number;
+  /** Last entry of the beginning, which is never dropped, and the bytes up to it. */
+  readonly head_number: number;
+  readonly head_bytes: number;
+};
+
+/** What a child said and did, entry by entry; `number` counts 1, 2, … within a task. */
+export type TranscriptColumns = {
+  readonly task_id: string;
+  readonly number: number;
+  readonly role: TranscriptRole;
+  readonly at_ms: number;
+  /** UTF-8 bytes of `body`. */
+  readonly bytes: number;
+  /** Entries dropped right before this one, and their bytes. */
+  readonly dropped_entries: number;
+  readonly dropped_bytes: number;
+  readonly body: string;
+};
+
+/** The outbox: settlements on their way to notifiers. */
+export type NoticeColumns = {
+  readonly notice_id: string;
+  readonly task_id: string;
+  readonly settlement: number;
+  readonly status: Status;
+  readonly target: string;
+  readonly settled_ms: number;
+  readonly due_ms: number;
+  readonly tries: number;
 };
 
 /** Facts about the database itself. */

@@ -46,13 +46,18 @@ export function createSqlStore(parts: SqlStoreParts): Store {
     taskIdOfThread: named(tasks.taskIdOfThread),
     list: named(tasks.list),
     unfinished: named(tasks.unfinished),
+    unfinishedBelow: named(tasks.unfinishedBelow),
     settledBefore: named(tasks.settledBefore),
+    transcriptsSettledBefore: named(tasks.transcriptsSettledBefore),
     counts: named(tasks.counts),
     receipt: named(others.receipt),
-    receiptByRequestId: named(others.receiptByRequestId),
     pending: named(others.pending),
     text: named(others.text),
     events: named(others.events),
+    milestones: named(others.milestones),
+    transcript: named(others.transcript),
+    dueNotices: named(others.dueNotices),
+    nextNoticeAtMs: named(others.nextNoticeAtMs),
     async [Symbol.asyncDispose]() {
       closing ??= commits.close().then(parts.release);
       await closing;

@@ -9,13 +9,16 @@
 
 import type { Kysely } from "kysely";
 import { assert } from "../core/assert.ts";
+import type { TaskId } from "../core/ids.ts";
 import type { Task } from "../core/task.ts";
 import type { ReceiptKey, StoreWriter, TaskChange } from "../ports/store.ts";
 import { findHolder } from "./claims.ts";
 import { encodeEvent, encodeReceipt } from "./codec.ts";
-import { readReceipt, readTask, taskColumns } from "./records.ts";
-import type { Schema, TaskColumns } from "./schema.ts";
+import { noticeColumns, readReceipt, readTask, taskColumns } from "./records.ts";
+import type { Schema, TaskColumns, UnreadCountColumns } from "./schema.ts";
+import { createTranscriptWrites } from "./sql-transcript.ts";
 import type { Statements } from "./statements.ts";
+import { placeBelow } from "./task-list.ts";
 
 /** A writer on one open transaction. */
 export function createSqlWriter(trx: Kysely<Schema>, statements: Statements): StoreWriter {
@@ -43,6 +46,17 @@ export function createSqlWriter(trx: Kysely<Schema>, statements: Statements): St
     },
     async dropClaim(taskId) {
       await statements.dropClaim.run(trx, { taskId });
+    },
+    unfinishedBelow: (path) => unfinishedBelow(trx, statements, path),
+    ...createTranscriptWrites(trx, statements),
+    async putNotices(notices) {
+      for (const notice of notices) await statements.putNotice.run(trx, noticeColumns(notice));
+    },
+    async dropNotice(noticeId) {
+      await statements.dropNotice.run(trx, { noticeId });
+    },
+    async delayNotice(noticeId, dueAtMs) {
+      await statements.delayNotice.run(trx, { noticeId, dueMs: dueAtMs });
     },
     async load({ caller, rootTaskId, sinceMs }) {
       const { rows } = await statements.load.run(trx, { caller, rootId: rootTaskId ?? "", sinceMs });
@@ -72,6 +86,15 @@ export function receiptKeyColumns(key: ReceiptKey) {
     parent_id: key.parentTaskId ?? "",
     about_id: key.aboutTaskId ?? "",
   };
+}
+
+export async function unfinishedBelow(
+  on: Kysely<Schema>,
+  statements: Statements,
+  path: readonly TaskId[],
+): Promise<readonly Task[]> {
+  const { rows } = await statements.unfinishedBelow.run(on, placeBelow(path));
+  return rows.map(readTask);
 }
 
 async function append(trx: Kysely<Schema>, statements: Statements, change: TaskChange): Promise<boolean> {
@@ -109,26 +132,36 @@ function hasChangedOne({ numAffectedRows }: { readonly numAffectedRows?: bigint 
 
 /** Keeps the announcement of a task that has settled at least once in step with its being unread. */
 async function announce(trx: Kysely<Schema>, statements: Statements, task: Task, columns: TaskColumns): Promise<void> {
-  const { task_id, caller, conversation, settled_ms } = columns;
-  if (columns.is_unread === 0 || settled_ms === null) return silence(trx, statements, task_id, caller);
+  const { task_id, conversation, settled_ms } = columns;
+  const audience = audienceOf(columns);
+  if (columns.is_unread === 0 || settled_ms === null) return silence(trx, statements, task_id, audience);
   const settlement = task.settlements;
-  const row = { task_id, settlement, caller, conversation, shown: 0, settled_ms };
+  const row = { task_id, settlement, ...audience, conversation, shown: 0, settled_ms };
   if (hasChangedOne(await statements.announce.run(trx, row)))
-    await statements.addUnread.run(trx, { caller, unread: 1 });
+    await statements.addUnread.run(trx, { ...audience, unread: 1 });
   else await statements.announceAnew.run(trx, { task_id, settlement, settled_ms, shown: 0 });
 }
 
-async function silence(trx: Kysely<Schema>, statements: Statements, taskId: string, caller: string): Promise<void> {
-  if (hasChangedOne(await statements.silence.run(trx, { taskId })))
-    await statements.addUnread.run(trx, { caller, unread: -1 });
+type Audience = Pick<UnreadCountColumns, "caller" | "parent_id">;
+
+/** Who is told that a task has settled: whoever delegated it. */
+function audienceOf({ caller, parent_id }: Pick<TaskColumns, "caller" | "parent_id">): Audience {
+  return { caller, parent_id: parent_id ?? "" };
 }
 
+async function silence(trx: Kysely<Schema>, statements: Statements, taskId: string, audience: Audience): Promise<void> {
+  if (!hasChangedOne(await statements.silence.run(trx, { taskId }))) return;
+  await statements.addUnread.run(trx, { ...audience, unread: -1 });
+  await statements.dropReadCount.run(trx, audience);
+}
+
+/** Everything that hangs on the task's row goes with it: events, texts, claim, transcript, notices. */
 async function purge(trx: Kysely<Schema>, statements: Statements, taskId: string): Promise<void> {
   const { rows } = await statements.flagsOfTask.run(trx, { taskId });
   const [task] = rows;
   if (task === undefined) return;
   assert(task.needs_look === 0 && task.settled_ms !== null, "only a task that is settled and stopped is purged");
   await statements.buryReceipts.run(trx, { taskId, settledMs: task.settled_ms });
-  await silence(trx, statements, taskId, task.caller);
+  await silence(trx, statements, taskId, audienceOf(task));
   await statements.deleteTask.run(trx, { taskId });
 }

@@ -6,11 +6,17 @@
  */
 
 import { type Kysely, sql } from "kysely";
+import { createAnnouncementStatements } from "./announcement-statements.ts";
 import { createClaimQueries } from "./claims.ts";
+import { createNoticeStatements } from "./notice-statements.ts";
 import { prepare } from "./prepared.ts";
 import type { Schema } from "./schema.ts";
 import { createTaskQueries, createTaskWrites } from "./task-statements.ts";
 import { createListQueries, createTasksByIds } from "./task-list.ts";
+import { createTranscriptStatements } from "./transcript-statements.ts";
+
+/** Word for word what the index of milestones is made by. */
+const SIGN_OF_LIFE = '%"kind":"ProgressRecorded"%';
 
 export type Statements = ReturnType<typeof createStatements>;
 
@@ -21,7 +27,9 @@ export function createStatements(db: Kysely<Schema>) {
     ...createTaskWrites(db),
     ...belongings(db),
     ...receiptStatements(db),
-    ...announcements(db),
+    ...createAnnouncementStatements(db),
+    ...createTranscriptStatements(db),
+    ...createNoticeStatements(db),
     ...meta(db),
     claims: createClaimQueries(db),
     lists: createListQueries(db),
@@ -38,6 +46,16 @@ function belongings(db: Kysely<Schema>) {
         .select(["number", "body"])
         .where("task_id", "=", taskId)
         .where("number", ">", after)
+        .orderBy("number")
+        .limit(limit),
+    ),
+    milestonesAfter: prepare({ taskId: "a", after: 1, limit: 2 }, ({ taskId, after, limit }) =>
+      db
+        .selectFrom("events")
+        .select(["number", "body"])
+        .where("task_id", "=", taskId)
+        .where("number", ">", after)
+        .where("body", "not like", sql.lit(SIGN_OF_LIFE))
         .orderBy("number")
         .limit(limit),
     ),
@@ -101,17 +119,6 @@ function receiptStatements(db: Kysely<Schema>) {
         .where("parent_id", "=", key.parent_id)
         .where("about_id", "=", key.about_id),
     ),
-    receiptByRequestId: prepare({ caller, client_request_id, tool }, (key) =>
-      db
-        .selectFrom("receipts")
-        .selectAll()
-        .where("caller", "=", key.caller)
-        .where("client_request_id", "=", key.client_request_id)
-        .where("tool", "=", key.tool)
-        .orderBy("created_ms", "desc")
-        .orderBy("task_id", "desc")
-        .limit(sql.lit(1)),
-    ),
     buryReceipts: prepare({ taskId: "a", settledMs: 1 }, ({ taskId, settledMs }) =>
       db.updateTable("receipts").set({ settled_ms: settledMs }).where("task_id", "=", taskId),
     ),
@@ -127,72 +134,6 @@ function receiptStatements(db: Kysely<Schema>) {
             .orderBy("old.task_id")
             .limit(limit),
         ),
-    ),
-  };
-}
-
-function announcements(db: Kysely<Schema>) {
-  const columns: Schema["announcements"] = {
-    task_id: "a",
-    settlement: 1,
-    caller: "b",
-    conversation: "c",
-    shown: 2,
-    settled_ms: 3,
-  };
-  const announced = (shown: number, limit: number) =>
-    db
-      .selectFrom("announcements")
-      .innerJoin("tasks", "tasks.task_id", "announcements.task_id")
-      .select(["announcements.task_id", "announcements.settled_ms", "tasks.snapshot"])
-      .where("announcements.shown", "=", shown)
-      .orderBy("announcements.settled_ms")
-      .orderBy("announcements.task_id")
-      .limit(limit);
-  return {
-    announce: prepare(columns, (values) =>
-      db
-        .insertInto("announcements")
-        .values(values)
-        .onConflict((conflict) => conflict.column("task_id").doNothing()),
-    ),
-    announceAnew: prepare({ task_id: "a", settlement: 1, settled_ms: 2, shown: 0 }, (values) =>
-      db
-        .updateTable("announcements")
-        .set({ settlement: values.settlement, settled_ms: values.settled_ms, shown: values.shown })
-        .where("task_id", "=", values.task_id)
-        .where("settlement", "<>", values.settlement),
-    ),
-    silence: prepare({ taskId: "a" }, ({ taskId }) => db.deleteFrom("announcements").where("task_id", "=", taskId)),
-    countShown: prepare({ taskId: "a", settlement: 1 }, ({ taskId, settlement }) =>
-      db
-        .updateTable("announcements")
-        .set((eb) => ({ shown: eb("shown", "+", sql.lit(1)) }))
-        .where("task_id", "=", taskId)
-        .where("settlement", "=", settlement),
-    ),
-    announcedToCaller: prepare({ caller: "a", shown: 1, limit: 2 }, ({ caller, shown, limit }) =>
-      announced(shown, limit).where("announcements.caller", "=", caller),
-    ),
-    announcedToConversation: prepare(
-      { caller: "a", conversation: "b", shown: 1, limit: 2 },
-      ({ caller, conversation, shown, limit }) =>
-        announced(shown, limit)
-          .where("announcements.conversation", "=", conversation)
-          .where("announcements.caller", "=", caller),
-    ),
-    addUnread: prepare({ caller: "a", unread: 1 }, (values) =>
-      db
-        .insertInto("unread_counts")
-        .values(values)
-        .onConflict((conflict) =>
-          conflict
-            .column("caller")
-            .doUpdateSet((eb) => ({ unread: eb("unread_counts.unread", "+", eb.ref("excluded.unread")) })),
-        ),
-    ),
-    unreadOfCaller: prepare({ caller: "a" }, ({ caller }) =>
-      db.selectFrom("unread_counts").select("unread").where("caller", "=", caller),
     ),
   };
 }

@@ -5,15 +5,34 @@
  */
 
 import { type Kysely, sql } from "kysely";
+import type { Reach } from "../core/caller.ts";
 import type { TaskId } from "../core/ids.ts";
 import type { TaskQuery } from "../ports/store.ts";
 import { numbered, type Prepared, prepare, prepareVariants } from "./prepared.ts";
 import type { Schema } from "./schema.ts";
+import { lineageBelow, rootOf } from "./task-flags.ts";
 
 /** A page is cut to this, whatever is asked. */
 export const PAGE_MAX = 500;
 /** Sorts after every text that begins with the prefix it is put behind. */
 const LAST = "\u{10FFFF}";
+
+/** Where the tasks below the end of a path are: one tree, one range of lineages ("0" follows "/" in the order of bytes). */
+export function placeBelow(path: readonly TaskId[]): {
+  readonly root: string;
+  readonly from: string;
+  readonly to: string;
+} {
+  const from = lineageBelow(path);
+  return { root: rootOf(path), from, to: `${from.slice(0, -1)}0` };
+}
+
+/** The same for lists of nothing but ids, which are counted. */
+const IDS_MAX = 100_000;
+
+export function idsSize(limit: number): number {
+  return Math.max(1, Math.min(limit, IDS_MAX));
+}
 
 export function pageSize(limit: number): number {
   return Math.max(1, Math.min(limit, PAGE_MAX));
@@ -27,6 +46,9 @@ type ListArguments = {
   readonly from: string;
   readonly to: string;
   readonly before: string;
+  readonly root: string;
+  readonly lineageFrom: string;
+  readonly lineageTo: string;
   readonly rows: number;
 };
 const SAMPLES: ListArguments = {
@@ -37,6 +59,9 @@ const SAMPLES: ListArguments = {
   from: "e",
   to: "f",
   before: "g",
+  root: "h",
+  lineageFrom: "i",
+  lineageTo: "j",
   rows: 1,
 };
 
@@ -53,17 +78,22 @@ export function createListQueries(db: Kysely<Schema>): ListQueries {
   return (query) => ({
     text: variants(filtersOf(query).join(" ")),
     args: {
-      caller: query.caller ?? "",
       conversation: query.conversation ?? "",
       status: query.status ?? "",
       parent: query.parentTaskId ?? "",
       from: query.idPrefix ?? "",
       to: `${query.idPrefix ?? ""}${LAST}`,
       before: query.before ?? "",
+      ...reachArguments(query),
       // One more than the page, to know whether there are more.
       rows: pageSize(query.limit) + 1,
     },
   });
+}
+
+function reachArguments({ caller, below }: Reach) {
+  const place = below === null ? { root: "", from: "", to: "" } : placeBelow(below);
+  return { caller: caller ?? "", root: place.root, lineageFrom: place.from, lineageTo: place.to };
 }
 
 function filtersOf(query: TaskQuery): readonly string[] {
@@ -73,7 +103,9 @@ function filtersOf(query: TaskQuery): readonly string[] {
     unread: query.unread,
     conversation: query.conversation !== null,
     status: query.status !== null,
-    parent: query.parentTaskId !== null,
+    root: query.parentTaskId === "root",
+    parent: query.parentTaskId !== null && query.parentTaskId !== "root",
+    below: query.below !== null,
     prefix: query.idPrefix !== null && query.idPrefix !== "",
     before: query.before !== null,
   };
@@ -82,43 +114,69 @@ function filtersOf(query: TaskQuery): readonly string[] {
 
 /** Newest first: ids are ordered by time. */
 function listByFilters(db: Kysely<Schema>, filters: ReadonlySet<string>): Prepared<ListArguments, SnapshotRow> {
+  // A tree is bounded, a caller's tasks are not: within a tree no index that knows the order of ids may be taken.
+  const id = filters.has("below") ? sql<string>`${sql.ref("task_id")} || ''` : sql<string>`${sql.ref("task_id")}`;
   return prepare(SAMPLES, (args) => {
     let rows = db.selectFrom("tasks").select("snapshot");
     if (filters.has("caller")) rows = rows.where("caller", "=", args.caller);
+    if (filters.has("below")) {
+      rows = rows
+        .where("root_id", "=", args.root)
+        .where("lineage", ">=", args.lineageFrom)
+        .where("lineage", "<", args.lineageTo);
+    }
     // Open tasks are among those to look at, which have an index across callers.
     if (filters.has("open")) rows = rows.where("is_open", "=", sql.lit(1)).where("needs_look", "=", sql.lit(1));
     if (filters.has("unread")) rows = rows.where("is_unread", "=", sql.lit(1));
     if (filters.has("conversation")) rows = rows.where("conversation", "=", args.conversation);
     if (filters.has("status")) rows = rows.where("status", "=", args.status);
+    // Those that have a parent lie between, but no more of them than a tree holds.
+    if (filters.has("root")) rows = rows.where("parent_id", "is", null);
     if (filters.has("parent")) rows = rows.where("parent_id", "=", args.parent);
-    if (filters.has("prefix")) rows = rows.where("task_id", ">=", args.from).where("task_id", "<", args.to);
-    if (filters.has("before")) rows = rows.where("task_id", "<", args.before);
-    return rows.orderBy("task_id", "desc").limit(args.rows);
+    if (filters.has("prefix")) rows = rows.where(id, ">=", args.from).where(id, "<", args.to);
+    if (filters.has("before")) rows = rows.where(id, "<", args.before);
+    return rows.orderBy(id, "desc").limit(args.rows);
   });
 }
 
+/** The query for so many ids and this form of reach, one at least; `args` are what it is run with. */
 export type TasksByIds = (
-  on: Kysely<Schema>,
   taskIds: readonly TaskId[],
-  caller: string | null,
-) => Promise<readonly { readonly task_id: string; readonly snapshot: string }[]>;
+  reach: Reach,
+) => {
+  readonly text: Prepared<Readonly<Record<string, string>>, IdRow>;
+  readonly args: Readonly<Record<string, string>>;
+};
 
-/** Tasks by id in one query of its own for each number of ids. */
+type IdRow = { readonly task_id: string; readonly snapshot: string };
+
 export function createTasksByIds(db: Kysely<Schema>): TasksByIds {
-  const ofAnybody = prepareVariants((count) => tasksByIds(db, Number(count), false));
-  const ofCaller = prepareVariants((count) => tasksByIds(db, Number(count), true));
-  return async (on, taskIds, caller) => {
-    if (taskIds.length === 0) return [];
-    const text = (caller === null ? ofAnybody : ofCaller)(String(taskIds.length));
-    const { rows } = await text.run(on, { ...numbered(taskIds), caller: caller ?? "" });
-    return rows;
+  const variants = prepareVariants((variant) => {
+    const [count, ...filters] = variant.split(" ");
+    return tasksByIds(db, Number(count), new Set(filters));
+  });
+  return (taskIds, reach) => {
+    const filters = [...(reach.caller === null ? [] : ["caller"]), ...(reach.below === null ? [] : ["below"])];
+    return {
+      text: variants([taskIds.length, ...filters].join(" ")),
+      args: { ...numbered(taskIds), ...reachArguments(reach) },
+    };
   };
 }
 
-function tasksByIds(db: Kysely<Schema>, count: number, isOfCaller: boolean) {
+function tasksByIds(
+  db: Kysely<Schema>,
+  count: number,
+  filters: ReadonlySet<string>,
+): Prepared<Readonly<Record<string, string>>, IdRow> {
   const ids = Array.from({ length: count }, (_, index) => `id ${index}`);
-  return prepare({ ...numbered(ids), caller: "caller" }, () => {
-    const rows = db.selectFrom("tasks").select(["task_id", "snapshot"]).where("task_id", "in", ids);
-    return isOfCaller ? rows.where("caller", "=", "caller") : rows;
+  const reach = { caller: "caller", root: "root", lineageFrom: "from", lineageTo: "to" };
+  // As an expression, so that tasks are looked up by their ids and a whole tree is never read for a few of it.
+  const lineage = sql<string>`${sql.ref("lineage")} || ''`;
+  return prepare({ ...numbered(ids), ...reach }, () => {
+    let rows = db.selectFrom("tasks").select(["task_id", "snapshot"]).where("task_id", "in", ids);
+    if (filters.has("caller")) rows = rows.where("caller", "=", reach.caller);
+    if (filters.has("below")) rows = rows.where(lineage, ">=", reach.lineageFrom).where(lineage, "<", reach.lineageTo);
+    return rows;
   });
 }

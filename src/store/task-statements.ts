@@ -7,7 +7,7 @@
 
 import { type Kysely, sql } from "kysely";
 import { prepare } from "./prepared.ts";
-import type { Schema } from "./schema.ts";
+import type { Schema, TaskColumns } from "./schema.ts";
 
 /** Finding tasks. */
 export function createTaskQueries(db: Kysely<Schema>) {
@@ -20,6 +20,15 @@ export function createTaskQueries(db: Kysely<Schema>) {
     ),
     unfinishedTasks: prepare({}, () =>
       db.selectFrom("tasks").select("snapshot").where("needs_look", "=", sql.lit(1)).orderBy("task_id"),
+    ),
+    unfinishedBelow: prepare({ root: "a", from: "b", to: "c" }, ({ root, from, to }) =>
+      db
+        .selectFrom("tasks")
+        .select("snapshot")
+        .where("root_id", "=", root)
+        .where("lineage", ">=", from)
+        .where("lineage", "<", to)
+        .where("needs_look", "=", sql.lit(1)),
     ),
     tasksByStatus: prepare({}, () =>
       db
@@ -48,7 +57,7 @@ export function createTaskQueries(db: Kysely<Schema>) {
           .selectFrom("tasks")
           .select(eb.fn.countAll<number>().as("n"))
           .where("root_id", "=", rootId)
-          .where("parent_id", "is not", null)
+          .where("lineage", "is not", null)
           .as("tasks_in_tree"),
         eb
           .selectFrom("tasks")
@@ -70,17 +79,18 @@ export function createTaskWrites(db: Kysely<Schema>) {
     conversation: "d",
     parent_id: "e",
     root_id: "f",
-    status: "g",
+    lineage: "g",
+    status: "h",
     is_open: 1,
     is_unread: 2,
     needs_look: 3,
     created_ms: 4,
     settled_ms: 5,
     version: 6,
-    snapshot: "h",
+    snapshot: "i",
   };
   // Types of the arguments; the values stand in for them while a query is built.
-  const columns: Schema["tasks"] = row;
+  const columns: TaskColumns = row;
   const { task_id, status, is_open, is_unread, needs_look, settled_ms, version, snapshot } = columns;
   const replacement = { task_id, status, is_open, is_unread, needs_look, settled_ms, version, snapshot, expected: 7 };
   return {
@@ -107,7 +117,7 @@ export function createTaskWrites(db: Kysely<Schema>) {
       db.updateTable("tasks").set(values).where("task_id", "=", task_id).where("version", "=", expected),
     ),
     flagsOfTask: prepare({ taskId: "a" }, ({ taskId }) =>
-      db.selectFrom("tasks").select(["caller", "needs_look", "settled_ms"]).where("task_id", "=", taskId),
+      db.selectFrom("tasks").select(["caller", "parent_id", "needs_look", "settled_ms"]).where("task_id", "=", taskId),
     ),
     deleteTask: prepare({ taskId: "a" }, ({ taskId }) => db.deleteFrom("tasks").where("task_id", "=", taskId)),
   };

@@ -1,14 +1,18 @@
 /**
  * The structured log: one JSON object a line, or one short line a person can read on a terminal.
  *
- * Invariant: a value that is known to be secret, and the value of a field whose name says so, never leaves in clear.
+ * Invariant: a value that is known to be secret, and the value of a field whose name says so, at whatever depth, never leaves
+ * in clear (X4).
  * Invariant: a reader that stops reading costs at most `BACKLOG_BYTES_MAX` of memory and never a turn of the event loop;
  * what does not fit is counted and the count is logged (P15).
- * Absent on purpose: files and rotation. Whoever starts the daemon owns its standard error.
+ * Absent on purpose: files and rotation (whoever starts the daemon owns its standard error), and knowing secrets; see
+ * `secrets`.
  */
 
 import { pino, stdTimeFunctions } from "pino";
+import type { LogEvent } from "../core/log-events.ts";
 import type { Log, LogFields } from "../ports/log.ts";
+import { MASK } from "./secrets.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -21,22 +25,21 @@ export type PinoLogOptions = {
   readonly stream: LogStream;
   /** True for a terminal: short lines instead of JSON. */
   readonly terminal: boolean;
-};
-
-export type PinoLog = Log & {
-  /** From now on `value` is masked wherever it appears. Values under 8 characters are ignored: they would mask plain words. */
-  addSecret(value: string): void;
+  /** Masks the secrets in a text; asked for every text that is written. */
+  readonly mask: (text: string) => string;
 };
 
 const BACKLOG_BYTES_MAX = 1024 * 1024;
-const SECRET_CHARACTERS_MIN = 8;
 const VALUE_CHARACTERS_MAX = 4_000;
-const MASK = "[secret]";
-/** Field names that never hold anything to be read. */
-const SECRET_FIELDS = ["authorization", "cookie", "token", "secret", "password", "apiKey", "sessionKey", "prompt"];
+const DEPTH_MAX = 4;
+/** Fields by their names without case and separators: `Set-Cookie`, `api_key`, `childToken`; a number of `tokens` is none. */
+const SECRET_FIELD =
+  /(?:authorization|cookies?|token|secrets?|passwords?|apikeys?|sessionkey|privatekey|credentials?|^prompt)$/;
+/** What stands in a header is nobody's to read, whoever's it is. */
+const CREDENTIALS = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi;
 
-export function createPinoLog(options: PinoLogOptions): PinoLog {
-  const masker = createMasker();
+export function createPinoLog(options: PinoLogOptions): Log {
+  const clean = createCleaner(options.mask);
   const out = createBoundedOutput(options.stream, options.terminal ? terminalLine : (line) => line);
   const logger = pino(
     {
@@ -45,48 +48,37 @@ export function createPinoLog(options: PinoLogOptions): PinoLog {
       timestamp: stdTimeFunctions.isoTime,
       messageKey: "event",
       formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: SECRET_FIELDS, censor: MASK },
     },
     out,
   );
-  const write = (level: "debug" | "info" | "warn" | "error", event: string, fields: LogFields | undefined): void => {
-    if (logger.isLevelEnabled(level)) logger[level](masker.fields(fields ?? {}), masker.text(event));
+  const at = (level: Exclude<LogLevel, "silent">) => (event: LogEvent, fields?: LogFields) => {
+    if (logger.isLevelEnabled(level)) logger[level](clean(fields ?? {}, 0), event);
   };
-  return {
-    debug: (event, fields) => write("debug", event, fields),
-    info: (event, fields) => write("info", event, fields),
-    warn: (event, fields) => write("warn", event, fields),
-    error: (event, fields) => write("error", event, fields),
-    addSecret: masker.add,
-  };
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-type Masker = {
-  add(value: string): void;
-  text(text: string): string;
-  fields(fields: LogFields): Record<string, string | number | boolean | null>;
-};
-
-function createMasker(): Masker {
-  const secrets = new Set<string>();
+/** Fields as they may be written. Types keep them flat; what comes by a caught error's way may be nested all the same. */
+function createCleaner(mask: (text: string) => string) {
   const text = (original: string): string => {
-    let masked = original;
-    for (const secret of secrets) masked = masked.replaceAll(secret, MASK);
+    const masked = mask(original).replace(CREDENTIALS, `$1 ${MASK}`);
     return masked.length > VALUE_CHARACTERS_MAX ? `${masked.slice(0, VALUE_CHARACTERS_MAX)}…` : masked;
   };
-  return {
-    add(value) {
-      if (value.length >= SECRET_CHARACTERS_MIN) secrets.add(value);
-    },
-    text,
-    fields(fields) {
-      const masked: Record<string, string | number | boolean | null> = {};
-      for (const [name, value] of Object.entries(fields)) {
-        if (value !== undefined) masked[name] = typeof value === "string" ? text(value) : value;
-      }
-      return masked;
-    },
+  const value = (original: unknown, depth: number): unknown => {
+    if (typeof original === "string") return text(original);
+    if (typeof original !== "object" || original === null) return original;
+    if (depth === DEPTH_MAX) return "…";
+    return Array.isArray(original) ? original.map((item) => value(item, depth + 1)) : fields(original, depth + 1);
   };
+  function fields(original: object, depth: number): Record<string, unknown> {
+    const cleaned: Record<string, unknown> = {};
+    for (const [name, field] of Object.entries(original)) {
+      if (field === undefined) continue;
+      const isSecret = field !== null && SECRET_FIELD.test(name.replace(/[-_.\s]/g, "").toLowerCase());
+      cleaned[text(name)] = isSecret ? MASK : value(field, depth);
+    }
+    return cleaned;
+  }
+  return fields;
 }
 
 /** Writes while the reader keeps up, drops and counts while it does not. */

@@ -182,6 +182,7 @@ function createTestIo(cwd: string, options: RunOptions) {
     isTTY: options.terminal ?? false,
     columns: options.columns ?? 100,
     writableLength: 0,
+    isClosed: false,
   });
   const io: Io = {
     env: options.env ?? {},

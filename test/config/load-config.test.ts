@@ -7,7 +7,9 @@ import path from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { ConfigSources } from "../../src/config/config-layers.ts";
+import { engineSettings } from "../../src/config/engine-settings.ts";
 import { explainConfig } from "../../src/config/explain-config.ts";
+import { knownSecrets } from "../../src/config/known-secrets.ts";
 import { gitTopOf, type LoadedConfig, loadConfig } from "../../src/config/load-config.ts";
 import { describeProblem } from "../../src/config/problem.ts";
 import { SETTINGS } from "../../src/config/schema.ts";
@@ -45,6 +47,8 @@ function loaded(folder: Scratch, given: Given): LoadedConfig {
 }
 
 const MINE = { driver: "command", command: ["my-agent"] };
+const SIGNING = "whsec_MDEyMzQ1Njc4OWFiY2RlZg==";
+const webhook = (secretEnv: string) => ({ webhook: `https://example.org/${secretEnv}`, secretEnv });
 
 describe("precedence", () => {
   it("takes flags over variables over the file over defaults, and knows where each came from", () => {
@@ -139,6 +143,30 @@ describe("precedence", () => {
       retry: { lossesMax: 0 },
     };
     expect(loaded(folder, { file }).config).toMatchObject(file);
+  });
+
+  it("takes receivers whose secrets are there, and keeps the secrets out of the configuration and of every log (X4)", () => {
+    using folder = scratch();
+    const notify = [webhook("S"), { command: ["tell", "me"] }, { webhook: "http://127.0.0.1:9/", secretEnv: "T" }];
+    const result = loaded(folder, { file: { notify }, environment: { S: SIGNING, T: "sixteen letters." } });
+    expect(result.config.notify).toEqual(notify);
+    expect(JSON.stringify(result.config)).not.toContain(SIGNING);
+    expect(knownSecrets(result)).toEqual([SIGNING, "sixteen letters."]);
+  });
+
+  it("hands the engine who may approve, and how long things are kept", () => {
+    using folder = scratch();
+    const file = {
+      permissions: { approvalsBy: "person" },
+      retention: { resultsDays: 2, transcriptsDays: 1, tombstonesDays: 3 },
+      agents: { mine: MINE, fake: { driver: "fake" } },
+    };
+    const settings = engineSettings(loaded(folder, { file }), "dm_x");
+    const dayMs = 86_400_000;
+    expect(settings.approvalsBy).toBe("person");
+    expect(settings.retention).toEqual({ resultsMs: 2 * dayMs, transcriptsMs: dayMs, tombstonesMs: 3 * dayMs });
+    for (const agent of settings.agents.values()) expect(agent.levels).toEqual(["plan", "ask", "accept_edits", "full"]);
+    expect(settings.agents.size).toBe(2);
   });
 
   it("lets an editor's schema pointer stand in the file", () => {
@@ -342,6 +370,47 @@ const MISTAKES: readonly (readonly [what: string, given: Given, problem: string 
     "a webhook in clear to another machine",
     { file: { notify: [{ webhook: "http://example.org", secretEnv: "S" }] } },
     "notify.0.webhook (DIR/config/config.json): expected an https URL, or http to a loopback address",
+  ],
+  [
+    "a webhook with a password in its URL (X4)",
+    { file: { notify: [{ webhook: "https://user:s3cret@example.org/", secretEnv: "S" }] } },
+    "notify.0.webhook (DIR/config/config.json): expected a URL without a user or password; messages are signed with the secret that secretEnv names",
+  ],
+  [
+    "webhooks whose secrets are missing, empty or easy to guess (X4)",
+    {
+      file: { notify: ["UNSET", "EMPTY", "SHORT", "CUT"].map((name) => webhook(name)) },
+      environment: { EMPTY: "", SHORT: "fifteen letters", CUT: "whsec_bm90IGxvbmcgZW5vdWdo" },
+    },
+    [
+      "notify.0.secretEnv (DIR/config/config.json): the variable UNSET is not set; put the secret that signs the messages there",
+      "notify.1.secretEnv (DIR/config/config.json): the variable EMPTY is not set; put the secret that signs the messages there",
+      "notify.2.secretEnv (DIR/config/config.json): the variable SHORT holds no usable secret; expected whsec_ and base64 of at least 16 bytes, or at least 16 characters",
+      "notify.3.secretEnv (DIR/config/config.json): the variable CUT holds no usable secret; expected whsec_ and base64 of at least 16 bytes, or at least 16 characters",
+    ],
+  ],
+  [
+    "a webhook secret that says base64 and is none (X4)",
+    { file: { notify: [webhook("S")] }, environment: { S: "whsec_this is-no_base64 of any kind" } },
+    "notify.0.secretEnv (DIR/config/config.json): the variable S holds no usable secret; expected whsec_ and base64 of at least 16 bytes, or at least 16 characters",
+  ],
+  [
+    "one receiver twice",
+    {
+      file: {
+        notify: [
+          { command: ["tell", "me"] },
+          { webhook: "https://example.org", secretEnv: "S" },
+          { command: ["tell", "me"] },
+          { webhook: "https://example.org/", secretEnv: "S" },
+        ],
+      },
+      environment: { S: SIGNING },
+    },
+    [
+      "notify.2 (DIR/config/config.json): the same receiver as notify.0; keep one",
+      "notify.3 (DIR/config/config.json): the same receiver as notify.1; keep one",
+    ],
   ],
   [
     "no authentication beyond loopback",

@@ -4,7 +4,16 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Task } from "../../src/core/task.ts";
-import type { PendingQuery, Store, StoreWriter, TaskChange, TaskQuery } from "../../src/ports/store.ts";
+import type {
+  NewTranscriptEntry,
+  Notice,
+  PendingQuery,
+  Store,
+  StoreWriter,
+  TaskChange,
+  TaskQuery,
+  TranscriptEntry,
+} from "../../src/ports/store.ts";
 import { createMemoryStore } from "../../src/store/memory-store.ts";
 import {
   SAMPLE_START_MS,
@@ -12,6 +21,7 @@ import {
   sampleAcked,
   sampleAsked,
   sampleContinued,
+  samplePath,
   sampleReceipt,
   sampleSettled,
   sampleStarted,
@@ -46,6 +56,7 @@ const STORES: readonly { readonly name: string; readonly open: OpenStore }[] = [
 
 const ANY: TaskQuery = {
   caller: null,
+  below: null,
   open: false,
   unread: false,
   conversation: null,
@@ -55,7 +66,7 @@ const ANY: TaskQuery = {
   limit: 50,
   before: null,
 };
-const PENDING: PendingQuery = { caller: "alice", conversation: null, shownMax: 3, limit: 5 };
+const PENDING: PendingQuery = { caller: "alice", parentTaskId: null, conversation: null, shownMax: 3, limit: 5 };
 
 describe.each(STORES)("a store ($name)", ({ open }) => {
   let faults: ArmedFaults;
@@ -144,20 +155,6 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
         expect(await store.write((tx) => tx.receipt(receipt))).toEqual(receipt);
       }
       expect(await store.receipt(sampleReceipt(task, { clientRequestId: "another-key" }))).toBeNull();
-    });
-
-    it("finds the newest receipt of a request id whatever its parent, for its own caller only (P16)", async () => {
-      const { task } = sampleAccepted(1);
-      const older = sampleReceipt(task, { createdAtMs: 1_000 });
-      const newer = sampleReceipt(task, { createdAtMs: 2_000, parentTaskId: sampleTaskId(9), taskId: sampleTaskId(3) });
-      await store.write(async (tx) => {
-        await tx.putReceipt(newer);
-        await tx.putReceipt(older);
-      });
-
-      expect(await store.receiptByRequestId("alice", "delegate_task", "sample-key-1")).toEqual(newer);
-      expect(await store.receiptByRequestId("bob", "delegate_task", "sample-key-1")).toBeNull();
-      expect(await store.receiptByRequestId("alice", "task_continue", "sample-key-1")).toBeNull();
     });
 
     it("loses none of 100 concurrent delegations with their event writes (P3, E5)", async () => {
@@ -486,11 +483,89 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
       const other = await put(sampleAccepted(2, { caller: "bob" }));
       const asked = [sampleTaskId(7), sampleTaskId(2), sampleTaskId(1), sampleTaskId(1)];
 
-      expect(await store.tasks(asked, "alice")).toEqual([mine]);
-      expect(await store.tasks(asked, "carol")).toEqual([]);
-      expect(await store.tasks(asked, null)).toEqual([other, mine]);
-      expect(await store.tasks([], "alice")).toEqual([]);
+      expect(await store.tasks(asked, { caller: "alice", below: null })).toEqual([mine]);
+      expect(await store.tasks(asked, { caller: "carol", below: null })).toEqual([]);
+      expect(await store.tasks(asked, { caller: null, below: null })).toEqual([other, mine]);
+      expect(await store.tasks([], { caller: "alice", below: null })).toEqual([]);
     });
+
+    it("shows a child what is below its own task and nothing beside, above or of itself (P16, P18)", async () => {
+      const { own, below, tasks } = await putTree();
+      const reach = { caller: "alice", below: samplePath(own) };
+      const all = tasks.map((task) => task.handle.taskId);
+
+      expect(await store.tasks([...all, sampleTaskId(99)], reach)).toEqual(below);
+      expect(await store.tasks(all, { ...reach, caller: "bob" })).toEqual([]);
+      expect(await store.tasks(all, { ...reach, caller: null })).toEqual(below);
+      expect(await listed(reach)).toEqual(idsOf(below).toReversed());
+      expect(await listed({ ...reach, caller: null })).toEqual(idsOf(below).toReversed());
+      expect(await listed({ ...reach, caller: "bob" })).toEqual([]);
+    });
+
+    it("filters and pages what is below a task like everything else (P16, P15)", async () => {
+      const { own, below } = await putTree();
+      const reach = { caller: "alice", below: samplePath(own) };
+      const [child, grandchild, other] = idsOf(below);
+
+      expect(await listed({ ...reach, parentTaskId: own.handle.taskId })).toEqual([other, child]);
+      expect(await listed({ ...reach, parentTaskId: "root" })).toEqual([]);
+      expect(await listed({ ...reach, open: true })).toEqual([grandchild, child]);
+      expect(await listed({ ...reach, unread: true })).toEqual([other]);
+      expect(await listed({ ...reach, status: "completed" })).toEqual([other]);
+      expect(await listed({ ...reach, conversation: "talk" })).toEqual([]);
+      expect(await listed({ ...reach, idPrefix: grandchild ?? "" })).toEqual([grandchild]);
+      const first = await store.list({ ...ANY, ...reach, limit: 2 });
+      expect({ ids: idsOf(first.tasks), more: first.more }).toEqual({ ids: [other, grandchild], more: true });
+      const rest = await store.list({ ...ANY, ...reach, limit: 2, before: first.tasks[1]?.handle.taskId ?? null });
+      expect({ ids: idsOf(rest.tasks), more: rest.more }).toEqual({ ids: [child], more: false });
+    });
+
+    it("names what is unfinished below a task, at any depth, inside a work too (P14)", async () => {
+      const { own, below } = await putTree();
+      const [child, grandchild] = below;
+      const unfinished = [child, grandchild];
+      const sorted = (tasks: readonly Task[]) => tasks.toSorted((one, two) => one.createdAtMs - two.createdAtMs);
+
+      expect(sorted(await store.unfinishedBelow(samplePath(own)))).toEqual(unfinished);
+      expect(sorted(await store.write((tx) => tx.unfinishedBelow(samplePath(own))))).toEqual(unfinished);
+      expect(await store.unfinishedBelow([sampleTaskId(99)])).toEqual([]);
+      await store.write(async (tx) => {
+        const late = sampleAccepted(50, { parent: own });
+        await tx.append(late);
+        expect(idsOf(await tx.unfinishedBelow(samplePath(own)))).toContain(late.task.handle.taskId);
+      });
+    });
+
+    it("refuses a path that names nothing, which would mean everything (P16)", async () => {
+      await put(sampleAccepted(1));
+      await expect(store.unfinishedBelow([])).rejects.toThrow("invariant broken");
+      await expect(store.list({ ...ANY, below: [] })).rejects.toThrow("invariant broken");
+      await expect(store.tasks([sampleTaskId(1)], { caller: null, below: [] })).rejects.toThrow("invariant broken");
+    });
+
+    it("tells a task from one whose id begins like it (P16)", async () => {
+      const root = await put(sampleAccepted(1));
+      const own = await put(sampleAccepted(32, { parent: root }));
+      const neighbour = await put(sampleAccepted(33, { parent: root }));
+      const below = await put(sampleAccepted(34, { parent: own }));
+      await put(sampleAccepted(35, { parent: neighbour }));
+
+      expect(await listed({ below: samplePath(own) })).toEqual([below.handle.taskId]);
+    });
+
+    /** Two trees of alice; in the first: a root, `own` and a sibling with a child each, and what is `below` own. */
+    async function putTree() {
+      const root = await put(sampleAccepted(10));
+      const own = await put(sampleAccepted(11, { parent: root }));
+      const sibling = await put(sampleAccepted(12, { parent: root }));
+      const niece = await put(sampleAccepted(13, { parent: sibling }));
+      const child = await put(sampleAccepted(14, { parent: own }));
+      const grandchild = await put(sampleAccepted(15, { parent: child }));
+      const settled = await putSettled(16, { parent: own });
+      const stranger = await put(sampleAccepted(17, { parent: await put(sampleAccepted(18)) }));
+      const below = [child, grandchild, settled];
+      return { own, below, tasks: [root, own, sibling, niece, ...below, stranger] };
+    }
 
     it("finds a task by its thread (P2)", async () => {
       await put(sampleAccepted(1));
@@ -519,6 +594,8 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
         [{ status: "input_required" }, [4], [4]],
         [{ status: "cancelled" }, [], []],
         [{ parentTaskId: sampleTaskId(1) }, [4], [4]],
+        [{ parentTaskId: "root" }, [3, 2, 1], [6, 5, 3, 2, 1]],
+        [{ parentTaskId: "root", open: true }, [1], [5, 1]],
         [{ idPrefix: sampleTaskId(3) }, [3], [3]],
         [{ idPrefix: sampleTaskId(3).slice(0, -1) }, [4, 3, 2, 1], [6, 5, 4, 3, 2, 1]],
         [{ idPrefix: "dt_99" }, [], []],
@@ -628,12 +705,293 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
       expect(await pendingIds()).toEqual({ ids: [sampleTaskId(1)], count: 1 });
     });
 
+    it("tells each settlement to whoever delegated it: the root caller, or the child of one task (P9, P16)", async () => {
+      const root = await put(sampleAccepted(1));
+      const child = await put(sampleAccepted(2, { parent: root }));
+      await putSettled(3, { conversation: "talk" });
+      await putSettled(4, { parent: root, conversation: "talk" });
+      await putSettled(5, { parent: child });
+      await putSettled(6, { parent: root });
+      const [ofRoot, ofChild] = [root.handle.taskId, child.handle.taskId];
+
+      expect(await pendingIds()).toEqual({ ids: [sampleTaskId(3)], count: 1 });
+      expect(await pendingIds({ parentTaskId: ofRoot })).toEqual({ ids: [4, 6].map(sampleTaskId), count: 2 });
+      expect(await pendingIds({ parentTaskId: ofRoot, conversation: "talk" })).toEqual({
+        ids: [sampleTaskId(4)],
+        count: 2,
+      });
+      expect(await pendingIds({ parentTaskId: ofChild })).toEqual({ ids: [sampleTaskId(5)], count: 1 });
+      expect(await pendingIds({ caller: "bob", parentTaskId: ofRoot })).toEqual({ ids: [], count: 0 });
+    });
+
+    it("counts an audience down to nothing and up again (P9)", async () => {
+      const root = await put(sampleAccepted(1));
+      const parentTaskId = root.handle.taskId;
+      const first = await putSettled(2, { parent: root });
+      const second = await putSettled(3, { parent: root });
+      await put(sampleAcked(first));
+      expect(await pendingIds({ parentTaskId })).toEqual({ ids: [sampleTaskId(3)], count: 1 });
+      const read = await put(sampleAcked(second));
+      expect(await pendingIds({ parentTaskId })).toEqual({ ids: [], count: 0 });
+
+      await put(...settledFrom(await put(sampleContinued(read))));
+      expect(await pendingIds({ parentTaskId })).toEqual({ ids: [sampleTaskId(3)], count: 1 });
+      expect(await pendingIds()).toEqual({ ids: [], count: 0 });
+    });
+
     it("takes back the announcement of a task that somebody continues unread", async () => {
       const settled = await putSettled(1);
       await put(sampleContinued(settled));
 
       expect(await pendingIds()).toEqual({ ids: [], count: 0 });
       expect(await listed({ unread: true })).toEqual([]);
+    });
+  });
+
+  describe("transcripts", () => {
+    const MANY = 1_000_000;
+    const entry = (text: string, atMs = 1): NewTranscriptEntry => ({ role: "child", atMs, text });
+    const append = (n: number, texts: readonly string[], bytesMax = MANY) =>
+      store.write((tx) =>
+        tx.appendTranscript(
+          sampleTaskId(n),
+          texts.map((text) => entry(text)),
+          bytesMax,
+        ),
+      );
+    const whole = (n: number) => store.transcript(sampleTaskId(n), 0, 500, 100 * MANY);
+    /** What is kept, in one line: `(3/7)` is a gap of 3 entries and 7 bytes. */
+    const outline = async (n: number) =>
+      (await whole(n))
+        .map(({ number, text, dropped }) => {
+          const gap = dropped === null ? "" : `(${dropped.entries}/${dropped.bytes}) `;
+          return `${gap}${number}:${text}`;
+        })
+        .join(" ");
+
+    it("gives entries back whole, numbered 1, 2, … over all appends, tasks apart (P14)", async () => {
+      await put(sampleAccepted(1), sampleAccepted(2));
+      const entries: readonly NewTranscriptEntry[] = [
+        { role: "child", atMs: 10, text: "子任务 ✅ 👩‍👩‍👧‍👦\u0000 \n 'quoted'" },
+        { role: "tool", atMs: 11, text: "" },
+        { role: "note", atMs: 12, text: "attempt 2 began" },
+      ];
+      await store.write((tx) => tx.appendTranscript(sampleTaskId(1), entries.slice(0, 2), MANY));
+      await store.write((tx) => tx.appendTranscript(sampleTaskId(1), [], MANY));
+      await store.write((tx) => tx.appendTranscript(sampleTaskId(1), entries.slice(2), MANY));
+      await append(2, ["other"]);
+
+      expect(await whole(1)).toEqual(entries.map((given, index) => ({ ...given, number: index + 1, dropped: null })));
+      expect(await outline(2)).toBe("1:other");
+      expect(await whole(3)).toEqual([]);
+    });
+
+    it("keeps nothing for a task that does not exist, and fails nothing (P15)", async () => {
+      await append(1, ["too late"]);
+      await put(sampleAccepted(1));
+
+      expect(await whole(1)).toEqual([]);
+    });
+
+    it("keeps nothing of a work that throws (P4)", async () => {
+      await put(sampleAccepted(1));
+      await append(1, ["kept"]);
+      const work = store.write(async (tx) => {
+        await tx.appendTranscript(sampleTaskId(1), [entry("x".repeat(50))], 20);
+        throw new Error("changed its mind");
+      });
+
+      await expect(work).rejects.toThrow("changed its mind");
+      await append(1, ["next"]);
+      expect(await outline(1)).toBe("1:kept 2:next");
+    });
+
+    it("pages by number, by entries and by bytes of text, and always gives at least one entry (P15)", async () => {
+      await put(sampleAccepted(1));
+      await append(1, ["漢字", "", "abcd", "x".repeat(100), "y"]);
+      const numbers = async (after: number, limit: number, bytesMax: number) =>
+        (await store.transcript(sampleTaskId(1), after, limit, bytesMax)).map(({ number }) => number);
+
+      expect(await numbers(0, 2, MANY)).toEqual([1, 2]);
+      expect(await numbers(2, 2, MANY)).toEqual([3, 4]);
+      expect(await numbers(5, 2, MANY)).toEqual([]);
+      // Two characters, six bytes.
+      expect(await numbers(0, 9, 6)).toEqual([1, 2]);
+      expect(await numbers(0, 9, 10)).toEqual([1, 2, 3]);
+      expect(await numbers(0, 9, 9)).toEqual([1, 2]);
+      expect(await numbers(3, 9, 10)).toEqual([4]);
+      expect(await numbers(0, 9, 1)).toEqual([1]);
+      expect(await numbers(0, 9, MANY)).toEqual([1, 2, 3, 4, 5]);
+    });
+
+    it("keeps beginning and end at its cap and marks the gap, whose sum grows (P15)", async () => {
+      await put(sampleAccepted(1));
+      await append(1, ["aaaa", "bbbb", "cccc", "dddd", "eeee"], 20);
+      expect(await outline(1)).toBe("1:aaaa 2:bbbb 3:cccc 4:dddd 5:eeee");
+
+      await append(1, ["f"], 20);
+      expect(await outline(1)).toBe("1:aaaa 2:bbbb (1/4) 4:dddd 5:eeee 6:f");
+      await append(1, ["ggg"], 20);
+      expect(await outline(1)).toBe("1:aaaa 2:bbbb (1/4) 4:dddd 5:eeee 6:f 7:ggg");
+      await append(1, ["hhhh", "i"], 20);
+      expect(await outline(1)).toBe("1:aaaa 2:bbbb (3/12) 6:f 7:ggg 8:hhhh 9:i");
+      expect(await store.transcript(sampleTaskId(1), 2, 1, MANY)).toMatchObject([
+        { number: 6, dropped: { entries: 3, bytes: 12 } },
+      ]);
+    });
+
+    it("counts its cap in bytes of UTF-8 (P15)", async () => {
+      await put(sampleAccepted(1));
+      await append(1, ["漢", "字", "漢", "字"], 9);
+
+      // 12 bytes; half of the cap holds one entry of 3.
+      expect(await outline(1)).toBe("1:漢 (1/3) 3:漢 4:字");
+    });
+
+    it("drops a great deal at once, and never the newest entry, however long (P15)", async () => {
+      await put(sampleAccepted(1));
+      await append(
+        1,
+        Array.from({ length: 300 }, () => "xx"),
+        20,
+      );
+      expect(await outline(1)).toBe("1:xx 2:xx 3:xx 4:xx 5:xx (290/580) 296:xx 297:xx 298:xx 299:xx 300:xx");
+      await append(1, ["z".repeat(30)], 20);
+      expect(await outline(1)).toBe(`1:xx 2:xx 3:xx 4:xx 5:xx (295/590) 301:${"z".repeat(30)}`);
+      await append(1, ["y"], 20);
+      expect(await outline(1)).toBe("1:xx 2:xx 3:xx 4:xx 5:xx (296/620) 302:y");
+    });
+
+    it("begins with a gap where the first entry alone is more than half of the cap (P15)", async () => {
+      await put(sampleAccepted(1));
+      await append(1, ["a".repeat(15), "bbbb", "cccc"], 20);
+
+      expect(await outline(1)).toBe("(1/15) 2:bbbb 3:cccc");
+    });
+
+    it("goes on under a cap that was lowered: the beginning stays, the end has its half (P15)", async () => {
+      await put(sampleAccepted(1));
+      await append(1, ["aaaa", "bbbb", "cccc", "dddd"], 20);
+      await append(1, ["e", "f"], 4);
+
+      expect(await outline(1)).toBe("1:aaaa 2:bbbb (2/8) 5:e 6:f");
+    });
+
+    it("says the same as a plain telling of the rule after any appends (P15)", async () => {
+      await put(sampleAccepted(1));
+      let told: readonly TranscriptEntry[] = [];
+      let seed = 7;
+      for (let round = 0; round < 60; round++) {
+        const texts = Array.from({ length: 1 + (round % 4) }, () => {
+          seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+          return "漢x".repeat(seed % 9);
+        });
+        await append(1, texts, 200);
+        told = tellAppended(told, texts, 200);
+        expect(await whole(1)).toEqual(told);
+      }
+      expect(told.some(({ dropped }) => dropped !== null)).toBe(true);
+    });
+
+    it("is dropped as a whole, and starts over when its task goes on (D5)", async () => {
+      const settled = await putSettled(1);
+      await append(1, ["aaaa", "bbbb", "cccc"], 8);
+      await store.write((tx) => tx.dropTranscript(sampleTaskId(1)));
+      await store.write((tx) => tx.dropTranscript(sampleTaskId(9)));
+
+      expect(await whole(1)).toEqual([]);
+      expect(await store.task(sampleTaskId(1))).toEqual(settled);
+      await append(1, ["again"]);
+      expect(await outline(1)).toBe("1:again");
+    });
+
+    it("is old enough to drop when its settlement is, oldest first, as long as there is one (D5)", async () => {
+      const newer = await putSettled(1, { createdAtMs: SAMPLE_START_MS + 60_000 });
+      await putSettled(2, { createdAtMs: SAMPLE_START_MS });
+      await putSettled(3, { createdAtMs: SAMPLE_START_MS });
+      await put(sampleAccepted(4, { createdAtMs: SAMPLE_START_MS }));
+      for (const n of [1, 2, 4]) await append(n, ["x"]);
+      const beforeMs = newer.state.kind === "settled" ? newer.state.settlement.atMs : 0;
+
+      expect(await store.transcriptsSettledBefore(beforeMs + 1, 10)).toEqual([sampleTaskId(2), sampleTaskId(1)]);
+      expect(await store.transcriptsSettledBefore(beforeMs, 10)).toEqual([sampleTaskId(2)]);
+      expect(await store.transcriptsSettledBefore(beforeMs + 1, 1)).toEqual([sampleTaskId(2)]);
+      await store.write((tx) => tx.dropTranscript(sampleTaskId(2)));
+      expect(await store.transcriptsSettledBefore(beforeMs + 1, 10)).toEqual([sampleTaskId(1)]);
+      await append(3, ["late"]);
+      expect(await store.transcriptsSettledBefore(beforeMs + 1, 10)).toEqual([sampleTaskId(3), sampleTaskId(1)]);
+      await put(sampleContinued(newer));
+      expect(await store.transcriptsSettledBefore(beforeMs + 1, 10)).toEqual([sampleTaskId(3)]);
+    });
+  });
+
+  describe("notices", () => {
+    const notice = (n: number, change: Partial<Notice> = {}): Notice => ({
+      noticeId: `${sampleTaskId(n)}:1:desk`,
+      taskId: sampleTaskId(n),
+      settlement: 1,
+      status: "completed",
+      target: "desk",
+      settledAtMs: 1_000,
+      dueAtMs: 1_000 + n,
+      tries: 0,
+      ...change,
+    });
+    const due = async (nowMs: number, limit = 10) => store.dueNotices(nowMs, limit);
+
+    beforeEach(async () => {
+      for (const n of [1, 2, 3]) await put(sampleAccepted(n));
+    });
+
+    it("names what is due, oldest first, and when the next one is (P9, P15)", async () => {
+      expect(await store.nextNoticeAtMs()).toBeNull();
+      await store.write((tx) => tx.putNotices([notice(3), notice(1), notice(2)]));
+
+      expect(await due(1_000)).toEqual([]);
+      expect(await due(1_002)).toEqual([notice(1), notice(2)]);
+      expect(await due(2_000)).toEqual([notice(1), notice(2), notice(3)]);
+      expect(await due(2_000, 1)).toEqual([notice(1)]);
+      expect(await store.nextNoticeAtMs()).toBe(1_001);
+    });
+
+    it("never puts the same notice twice, in one work or in two (P3)", async () => {
+      await store.write((tx) => tx.putNotices([notice(1), notice(1, { dueAtMs: 7 })]));
+      await store.write((tx) => tx.delayNotice(notice(1).noticeId, 5_000));
+      await store.write((tx) => tx.putNotices([notice(1)]));
+
+      expect(await due(9_000)).toEqual([notice(1, { dueAtMs: 5_000, tries: 1 })]);
+    });
+
+    it("tries a delayed notice again in its time and counts the tries; a dropped one is gone (P9)", async () => {
+      await store.write((tx) => tx.putNotices([notice(1), notice(2)]));
+      const { noticeId } = notice(1);
+      await store.write((tx) => tx.delayNotice(noticeId, 3_000));
+      await store.write((tx) => tx.delayNotice(noticeId, 4_000));
+
+      expect(await due(3_999)).toEqual([notice(2)]);
+      expect(await due(4_000)).toEqual([notice(2), notice(1, { dueAtMs: 4_000, tries: 2 })]);
+      await store.write((tx) => tx.dropNotice(notice(2).noticeId));
+      expect(await store.nextNoticeAtMs()).toBe(4_000);
+      await store.write((tx) => tx.dropNotice(noticeId));
+      expect(await store.nextNoticeAtMs()).toBeNull();
+      // Somebody else was faster: nothing to do, nothing wrong.
+      await store.write(async (tx) => {
+        await tx.dropNotice(noticeId);
+        await tx.delayNotice(noticeId, 1);
+      });
+      expect(await due(9_000)).toEqual([]);
+    });
+
+    it("stands or falls with the work that settles its task (P4)", async () => {
+      const work = store.write(async (tx) => {
+        await tx.putNotices([notice(1)]);
+        throw new Error("changed its mind");
+      });
+      await expect(work).rejects.toThrow("changed its mind");
+      expect(await due(9_000)).toEqual([]);
+
+      await expect(store.write((tx) => tx.putNotices([notice(99)]))).rejects.toThrow();
+      expect(store.healthy()).toBe(true);
     });
   });
 
@@ -649,8 +1007,28 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
       });
       await put(started, settled);
       await putSettled(2);
+      const notice = (n: number): Notice => ({
+        noticeId: `${sampleTaskId(n)}:1:desk`,
+        taskId: sampleTaskId(n),
+        settlement: 1,
+        status: "completed",
+        target: "desk",
+        settledAtMs: 1,
+        dueAtMs: 1,
+        tries: 0,
+      });
+      await store.write(async (tx) => {
+        for (const n of [1, 2]) {
+          await tx.appendTranscript(sampleTaskId(n), [{ role: "child", atMs: 1, text: `entry of ${n}` }], 1_000);
+          await tx.putNotices([notice(n)]);
+        }
+      });
 
       await store.write((tx) => tx.purge(sampleTaskId(1)));
+      expect(await store.transcript(sampleTaskId(1), 0, 10, 1_000)).toEqual([]);
+      expect(await store.transcript(sampleTaskId(2), 0, 10, 1_000)).toHaveLength(1);
+      expect(await store.dueNotices(10, 10)).toEqual([notice(2)]);
+      expect(await store.transcriptsSettledBefore(Number.MAX_SAFE_INTEGER, 10)).toEqual([sampleTaskId(2)]);
       expect(await store.task(sampleTaskId(1))).toBeNull();
       expect(await store.taskIdOfThread(sampleThreadId(1))).toBeNull();
       expect(await store.events(sampleTaskId(1), 0, 10)).toEqual([]);
@@ -705,6 +1083,33 @@ function refuseWith(reason: string): () => Promise<never> {
 
 async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise<void>((resolve) => void setImmediate(resolve));
+}
+
+/** The rule of the cap told plainly, from the whole transcript. Holds for a cap that never changes. */
+function tellAppended(
+  before: readonly TranscriptEntry[],
+  texts: readonly string[],
+  bytesMax: number,
+): readonly TranscriptEntry[] {
+  const entries = [...before];
+  for (const text of texts) {
+    entries.push({ role: "child", atMs: 1, text, number: (entries.at(-1)?.number ?? 0) + 1, dropped: null });
+  }
+  const size = (some: readonly TranscriptEntry[]) => some.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
+  const gap = entries.findIndex(({ dropped }) => dropped !== null);
+  const fits = entries.findIndex((_, index) => size(entries.slice(0, index + 1)) > bytesMax / 2);
+  const head = gap >= 0 ? gap : fits;
+  if (head < 0) return entries;
+  while (size(entries) > bytesMax) {
+    const [gone, next] = entries.slice(head);
+    if (gone === undefined || next === undefined) break;
+    const dropped = {
+      entries: (gone.dropped?.entries ?? 0) + 1,
+      bytes: (gone.dropped?.bytes ?? 0) + Buffer.byteLength(gone.text),
+    };
+    entries.splice(head, 2, { ...next, dropped });
+  }
+  return entries;
 }
 
 /** Tries to overwrite every field of a value, however deep. */

@@ -8,9 +8,10 @@ import { attemptOf } from "../../src/core/evolve.ts";
 import { attemptIdOf } from "../../src/core/ids.ts";
 import type { OnLoss, Task } from "../../src/core/task.ts";
 import {
+  aChoice,
   ADOPT,
-  type Asking,
   aHandle,
+  type Asking,
   aStop,
   aText,
   bound,
@@ -18,8 +19,8 @@ import {
   continued,
   failed,
   finished,
-  type Given,
   given,
+  type Given,
   gone,
   HOUR,
   LEFTOVER,
@@ -95,11 +96,28 @@ describe("a bound child", () => {
     expect(attempt(task)).toMatchObject({ process: null, nativeSessionId: null });
   });
 
+  it("remembers the commit that the directory stood at when the task first started (P2)", () => {
+    const first = given().and({ ...START, head: "c0ffee" });
+    expect(first.task.startHead).toBe("c0ffee");
+    const second = first
+      .and(bound())
+      .and(lost())
+      .and(gone())
+      .and({ ...START, head: "another" });
+    expect(second.task.startHead).toBe("c0ffee");
+    expect(given().and(START).task.startHead).toBeNull();
+  });
+
   it("leaves no session to another agent (F14)", () => {
     const settled = given().and(START).and(bound()).and(finished()).and(gone());
     expect(settled.and(continued("more")).task.nativeSessionId).toBe("s-1");
-    expect(settled.and(continued("more", { agent: "codex", driver: "codex" })).task.nativeSessionId).toBeNull();
-    expect(settled.and(continued("more", { model: "small" })).task.nativeSessionId).toBe("s-1");
+    expect(
+      settled.and(continued("more", { choice: { ...aChoice(), agent: "codex", driver: "codex" } })).task
+        .nativeSessionId,
+    ).toBeNull();
+    expect(settled.and(continued("more", { choice: { ...aChoice(), model: "small" } })).task.nativeSessionId).toBe(
+      "s-1",
+    );
   });
 });
 

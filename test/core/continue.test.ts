@@ -6,19 +6,20 @@ import { describe, expect, it } from "vitest";
 import { describe as viewOf } from "../../src/core/describe.ts";
 import { LIMITS } from "../../src/core/limits.ts";
 import {
-  AUTH,
   abandoned,
+  aChoice,
   acked,
   asked,
+  AUTH,
   bound,
   CALLER,
-  CHILD,
   cancelled,
+  CHILD,
   continued,
   failed,
   finished,
-  type Given,
   given,
+  type Given,
   gone,
   HOUR,
   lost,
@@ -80,7 +81,9 @@ describe("a message to a task that has ended", () => {
   });
 
   it("may name another agent and model", () => {
-    const { task } = failedOnce.and(continued("more", { agent: "codex", driver: "codex", model: "large" }));
+    const { task } = failedOnce.and(
+      continued("more", { choice: { ...aChoice(), agent: "codex", driver: "codex", model: "large" } }),
+    );
     expect(task.spec).toMatchObject({ agent: "codex", driver: "codex", model: "large" });
     const same = failedOnce.and(continued("more"));
     expect(same.task.spec).toEqual(failedOnce.task.spec);

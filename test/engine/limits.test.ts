@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { ResolvedWorkspace } from "../../src/ports/workspace.ts";
 import { at, textAt } from "../support/json.ts";
 import { ALICE, BOB, callerOf, startTestEngine, type TestAnswer, type TestEngine } from "../support/test-engine.ts";
+import { NO_GIT } from "../support/engine-parts.ts";
 
 const OPEN = [
   { do: "waitFor", name: "go" },
@@ -104,8 +105,8 @@ describe("what cannot be done is refused by name and never done otherwise", () =
   const CASES: readonly (readonly [string, Readonly<Record<string, unknown>>, string])[] = [
     ["an unknown agent", { agent: "gpt" }, "unknown_agent"],
     ["a worktree", { isolation: "worktree" }, "workspace_failed"],
-    ["a model", { model: "opus" }, "invalid_arguments"],
-    ["options", { options: { effort: "high" } }, "invalid_arguments"],
+    ["a model of a program that takes none", { agent: "plain", model: "opus" }, "invalid_arguments"],
+    ["options of a program that has none", { agent: "plain", options: { effort: "high" } }, "invalid_arguments"],
     ["a result schema", { resultSchema: "{}" }, "invalid_arguments"],
     ["a directory outside of the roots", { cwd: "/etc" }, "workspace_not_allowed"],
   ];
@@ -118,8 +119,8 @@ describe("what cannot be done is refused by name and never done otherwise", () =
   });
 
   it.each([
-    ["model", { model: "opus" }],
-    ["options", { options: { effort: "high" } }],
+    ["model", { agent: "plain", model: "opus" }],
+    ["options", { agent: "plain", options: { effort: "high" } }],
     ["agent", { agent: "nobody" }],
   ])("also for a message: %s, with the handle of its task (P1)", async (field, args) => {
     await using test = await startTestEngine();
@@ -134,7 +135,7 @@ describe("what cannot be done is refused by name and never done otherwise", () =
     const resolve = async (): Promise<ResolvedWorkspace> => {
       return { kind: "refused", code: "workspace_not_allowed", reason: "choose_one" };
     };
-    await using test = await startTestEngine({ workspace: { roots: ["/shop", "/pay"], resolve } });
+    await using test = await startTestEngine({ workspace: { ...NO_GIT, roots: ["/shop", "/pay"], resolve } });
     const answer = await refused(test, "review-auth-1", {});
     expect(answer.say).toBe(
       "NOT STARTED (workspace_not_allowed): there are several roots, so cwd has to name the directory: /shop, /pay.",

@@ -5,6 +5,7 @@
 import { describe, expect, it } from "vitest";
 import { at, listAt, textAt } from "../support/json.ts";
 import { callerOf, startTestEngine, type TestAnswer, type TestEngine } from "../support/test-engine.ts";
+import { NO_GIT } from "../support/engine-parts.ts";
 
 const HOUR_MS = 3_600_000;
 const KEY = "review-auth-7f3k9q";
@@ -22,6 +23,7 @@ async function purge(test: TestEngine, answer: TestAnswer): Promise<void> {
 
 const EVERYTHING = {
   caller: null,
+  below: null,
   open: false,
   unread: false,
   conversation: null,
@@ -114,6 +116,7 @@ describe("the same key with the same fields", () => {
     await using first = await startTestEngine();
     const { taskId } = await first.delegate(KEY, OPEN, { agent: "strict", cwd: "/shop/a" });
     const nowhere = {
+      ...NO_GIT,
       roots: ["/other"],
       resolve: async () => ({ kind: "refused", code: "workspace_failed", reason: "missing" }) as const,
     };

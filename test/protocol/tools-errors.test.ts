@@ -10,6 +10,7 @@ import { toReply } from "../../src/mcp/reply.ts";
 import { at, textAt } from "../support/json.ts";
 import { createAnswerCheck } from "../support/answer-check.ts";
 import { ALICE, startTestEngine, type TestAnswer, type TestEngine } from "../support/test-engine.ts";
+import { NO_GIT } from "../support/engine-parts.ts";
 
 const KEY = "review-auth-1";
 const say = (text: string): object => ({ do: "say", text });
@@ -43,6 +44,7 @@ describe("a refusal", () => {
               clientRequestId: KEY,
               about,
               newest: [view],
+              recorded: null,
               pending: { completions: [], count: 2 },
             },
             { caller: ALICE, tool: name, starts, nonce: (length) => "x".repeat(length) },
@@ -69,7 +71,10 @@ describe("a refusal", () => {
     expired_receipt: async (test) => {
       const { taskId } = await test.delegate(KEY, [say("fine")]);
       await test.settle();
-      const [task] = await test.store.tasks([(await viewOf(test, taskId)).handle.taskId], null);
+      const [task] = await test.store.tasks([(await viewOf(test, taskId)).handle.taskId], {
+        caller: null,
+        below: null,
+      });
       await test.store.write(async (tx) => (task === undefined ? undefined : tx.purge(task.handle.taskId)));
       return test.delegate(KEY, [say("fine")]);
     },
@@ -106,7 +111,7 @@ describe("a refusal", () => {
     },
     internal: async () => {
       const resolve = async (): Promise<never> => Promise.reject(new Error("secret path /home/me/.ssh"));
-      await using broken = await startTestEngine({ workspace: { roots: ["/shop"], resolve } });
+      await using broken = await startTestEngine({ workspace: { ...NO_GIT, roots: ["/shop"], resolve } });
       const answer = await broken.delegate(KEY, OPEN);
       expect(answer.text + JSON.stringify(answer.structured)).not.toContain("secret");
       return answer;

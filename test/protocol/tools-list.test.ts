@@ -33,7 +33,18 @@ describe("the list of tools", () => {
     expect(modern).toEqual(legacy);
     await expect(`${JSON.stringify(legacy, null, 2)}\n`).toMatchFileSnapshot("golden/tools.json");
     expect(legacy.map((tool) => textAt(tool, "name")).join("\n")).toBe(
-      ["delegate_task", "task_wait", "task_status", "task_list", "task_continue", "task_cancel", "task_ack"].join("\n"),
+      [
+        "delegate_task",
+        "task_wait",
+        "task_status",
+        "task_list",
+        "task_continue",
+        "task_answer",
+        "task_cancel",
+        "task_ack",
+        "thread_read",
+        "list_agents",
+      ].join("\n"),
     );
   });
 
@@ -87,8 +98,8 @@ describe("the list of tools", () => {
     const tools = listAt(await listed(daemon, "legacy"), "result", "tools");
     const marked = (hint: string): readonly string[] =>
       tools.filter((tool) => at(tool, "annotations", hint) === true).map((tool) => textAt(tool, "name"));
-    expect(marked("readOnlyHint")).toEqual(["task_wait", "task_status", "task_list"]);
-    expect(marked("destructiveHint")).toEqual(["task_cancel"]);
+    expect(marked("readOnlyHint")).toEqual(["task_wait", "task_status", "task_list", "thread_read", "list_agents"]);
+    expect(marked("destructiveHint")).toEqual(["task_answer", "task_cancel"]);
     expect(marked("idempotentHint")).toEqual(expect.arrayContaining(["delegate_task", "task_cancel", "task_ack"]));
   });
 });

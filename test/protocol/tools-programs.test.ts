@@ -10,6 +10,7 @@ import type { Task } from "../../src/core/task.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { AGENT_COMMAND } from "../support/processes.ts";
 import { startTestDaemon } from "../support/test-daemon.ts";
+import { ALL_LEVELS } from "../support/engine-parts.ts";
 
 describe("a program as child", () => {
   it("is delegated to, waited for, continued with its history and cancelled (P2, G2)", async () => {
@@ -50,7 +51,7 @@ describe("a program as child", () => {
   it("that gets its task in a file reads it there (S4)", async () => {
     const program = { driver: "command", promptBy: "file", onLoss: "fail", model: null, trusted: true } as const;
     const env = { PATH: process.env["PATH"] ?? "" };
-    const agent = { ...program, command: AGENT_COMMAND, requireEvidence: "assumed", env } as const;
+    const agent = { ...program, command: AGENT_COMMAND, requireEvidence: "assumed", env, levels: ALL_LEVELS } as const;
     await using daemon = await startTestDaemon({
       settings: { agents: new Map([["filed", agent]]), defaultAgent: "filed" },
     });
@@ -83,6 +84,14 @@ describe("a program as child", () => {
 });
 
 async function tasksIn(store: Store): Promise<readonly Task[]> {
-  const everything = { caller: null, open: false, unread: false, conversation: null, status: null, parentTaskId: null };
+  const everything = {
+    caller: null,
+    below: null,
+    open: false,
+    unread: false,
+    conversation: null,
+    status: null,
+    parentTaskId: null,
+  };
   return (await store.list({ ...everything, idPrefix: null, limit: 10, before: null })).tasks;
 }

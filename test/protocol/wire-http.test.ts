@@ -7,6 +7,7 @@ import { callerOf, requireScope } from "../../src/http/auth.ts";
 import { at, parsed, textAt } from "../support/json.ts";
 import { callBody, post } from "../support/raw-mcp.ts";
 import { callerNamed, startWireServer, TOKEN, type WireServer } from "../support/wire-server.ts";
+import { taskIdFrom } from "../../src/core/ids.ts";
 
 const api: FastifyPluginAsync = async (app) => {
   app.get("/api/me", async (request) => callerOf(request));
@@ -207,7 +208,8 @@ describe("tokens", () => {
   });
 
   it("of children open /mcp and nothing else (P18)", async () => {
-    const child = { ...callerNamed("kid"), kind: "child" } as const;
+    const lineage = { taskId: taskIdFrom("01J000000000000000000000A1"), epoch: 1, ancestors: [] };
+    const child = { ...callerNamed("kid"), kind: "child", lineage } as const;
     await using forChildren = await startWireServer({ people: [api], http: { authenticate: async () => child } });
     await (await post(forChildren, callBody(1, "echo", { text: "x" }))).text();
     expect(forChildren.wire.calls.at(-1)?.context.caller.kind).toBe("child");

@@ -40,6 +40,10 @@ export function shownOf(answer: Answer): Shown {
       const tasks = answer.views.map((view) => taskOf(view, null, false));
       return { ...nothing, form: "list", next: answer.next.kind, tasks };
     }
+    case "page":
+      return { ...nothing, form: "task", next: answer.next.kind, tasks: [taskOf(answer.view, null, false)] };
+    case "agents":
+      return { ...nothing, form: "list", next: answer.next.kind, tasks: [] };
     case "refusal": {
       const { rejection, created, about } = answer;
       const tasks = about === null ? [] : [taskOf(about, null, false)];
@@ -60,6 +64,9 @@ export function viewsOf(answer: Answer): readonly TaskView[] {
       });
     case "list":
       return answer.views;
+    case "page":
+      return [answer.view];
+    case "agents":
     case "refusal":
       return [];
   }

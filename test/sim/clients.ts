@@ -228,7 +228,7 @@ function createClient(world: ClientWorld) {
     const agent = random.chance(0.1) ? random.pick(["alpha", "beta"]) : null;
     const key = `go-on-${desk.name}-${number}-${random.int(0, 9)}`;
     const message = `Go on, ${number} (${key}).`;
-    return { taskId, key, request: { taskId, message, afterSettlement, agent, model: null } };
+    return { taskId, key, request: { taskId, message, afterSettlement, agent, model: null, options: {} } };
   }
 
   async function forget(): Promise<void> {

@@ -21,6 +21,7 @@ import type { Serving } from "./net.ts";
 import type { Recorder } from "./recorder.ts";
 import { createSimDriver } from "./sim-driver.ts";
 import type { SimStore } from "./sim-store.ts";
+import { ALL_LEVELS, NO_GIT, PLAIN_PARTS, PLAIN_SETTINGS } from "../support/engine-parts.ts";
 
 /** Parts put in the place of right ones, to see whether the checker notices. */
 export type Mutation = {
@@ -122,8 +123,15 @@ export function createDaemons(world: {
     const tools: MutationTools = { clock, random: random.fork(`mutation ${lives}`), life };
     const store = mutation.store?.(world.store.handle(life), tools) ?? world.store.handle(life);
     const children = mutation.children?.(host.children(life), tools) ?? host.children(life);
-    const driverWorld = { life, random: random.fork(`driver ${lives}`), recorder, unruly: temper.unruly };
+    const driverWorld = {
+      life,
+      random: random.fork(`driver ${lives}`),
+      recorder,
+      unruly: temper.unruly,
+      handOver: host.answer,
+    };
     const right = createEngine({
+      ...PLAIN_PARTS,
       store,
       children,
       drivers: new Map(
@@ -150,6 +158,7 @@ export function createDaemons(world: {
 const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
 const WORKSPACE: Workspace = {
+  ...NO_GIT,
   roots: ["/w"],
   async resolve(wanted) {
     const path = wanted ?? "/w";
@@ -168,6 +177,7 @@ function settingsOf({ settings }: Temper): EngineSettings {
     trusted: true,
     requireEvidence: "assumed",
     env: {},
+    levels: ALL_LEVELS,
     ...change,
   });
   const { backoffMaxMs, lossesMax, patienceMs } = settings;
@@ -186,6 +196,7 @@ function settingsOf({ settings }: Temper): EngineSettings {
     questionDeadlineMs: settings.questionDeadlineMs,
     maxActiveMs: settings.maxActiveMs,
     permissionsMax: "accept_edits",
+    ...PLAIN_SETTINGS,
     guardLeaseMs: LEASE_MS,
     agents: new Map([
       ["alpha", agent("scripted", {})],

@@ -89,7 +89,14 @@ const CHANGES: Readonly<Record<string, Change>> = {
     if (callOf(history, entry)?.tool !== "task_cancel" || entry.form !== "task" || taskId === undefined) return null;
     const { atMs, runMs } = entry;
     const attemptId = attemptIdOf(taskId, 99);
-    const event = { kind: "AttemptStarted", attemptId, epoch: 99, mark: markOf("sim", attemptId), atMs } as const;
+    const event = {
+      kind: "AttemptStarted",
+      attemptId,
+      epoch: 99,
+      mark: markOf("sim", attemptId),
+      head: null,
+      atMs,
+    } as const;
     return { kind: "event", taskId, number: 99, atMs, runMs, event };
   }),
   slices: withoutOne((entry) => entry.kind === "answer"),
@@ -191,7 +198,7 @@ describe("the history format", () => {
   });
 
   it("refuses an event of a form that is not known instead of guessing", () => {
-    const text = encodeHistory(longest()).replace('"event":{"v":1', '"event":{"v":99');
+    const text = encodeHistory(longest()).replace('"event":{"v":2', '"event":{"v":99');
     expect(decodeHistory(text)).toMatchObject({ kind: "refused" });
   });
 });

@@ -3,18 +3,17 @@
  */
 
 import type { Caller } from "../../src/core/caller.ts";
-import { createExecutor } from "../../src/engine/execute.ts";
 import type { Clock } from "../../src/ports/clock.ts";
-import { noFaults } from "../../src/system/no-faults.ts";
 import type { Random } from "../support/sim-random.ts";
 import type { Temper } from "./chaos.ts";
 import type { ClientWorld, Desk } from "./clients.ts";
 import type { Daemons } from "./daemon.ts";
-import type { Host } from "./host.ts";
 import { sleep } from "./life.ts";
 import type { Net } from "./net.ts";
 import type { Recorder } from "./recorder.ts";
 import type { SimStore } from "./sim-store.ts";
+
+const PAT: Caller = { name: "pat", scopes: ["admin"], kind: "person", conversation: null };
 
 export type PeopleWorld = {
   readonly clock: Clock;
@@ -44,24 +43,19 @@ export function createClients(world: PeopleWorld): readonly ClientWorld[] {
 export async function answerQuestions(
   world: Omit<PeopleWorld, "net" | "recorder"> & {
     readonly store: SimStore;
-    readonly host: Host;
     readonly daemons: Daemons;
   },
 ): Promise<void> {
-  const { clock, store, host, daemons, temper, stormy } = world;
+  const { clock, store, daemons, temper, stormy } = world;
   const random = world.random.fork("answers");
-  const by = { kind: "person", name: "pat" } as const;
   while (stormy()) {
     await sleep(clock, random.int(5_000, 40_000));
     const { serving } = daemons;
     if (!serving?.life.alive || !random.chance(temper.answering)) continue;
     const task = (await store.truth.unfinished()).find(({ state }) => state.kind === "awaiting_answer");
     if (task?.state.kind !== "awaiting_answer") continue;
-    const { attempt, question } = task.state;
-    const { questionId, optionIds } = question;
-    const executor = createExecutor({ store: serving.store, clock, faults: noFaults }, () => undefined);
-    const command = { kind: "AnswerInput", questionId, choice: random.pick(optionIds), by } as const;
-    const executed = await executor.execute(task.handle.taskId, command).catch(() => null);
-    if (executed?.decision.kind === "accepted") host.answer(attempt.mark);
+    const { questionId, optionIds } = task.state.question;
+    const request = { taskId: task.handle.taskId, questionId, optionId: random.pick(optionIds), text: null };
+    await serving.engine.answer(request, PAT).catch(() => null);
   }
 }

@@ -4,7 +4,7 @@
  * It is not a well-behaved one: it is slow to start, may repeat itself, go on after an abort, throw, or end without a word.
  */
 
-import { parseId } from "../../src/core/ids.ts";
+import { type Mark, parseId } from "../../src/core/ids.ts";
 import type { OnLoss } from "../../src/core/task.ts";
 import type { Child } from "../../src/ports/children.ts";
 import type { AttemptOrder, Driver, DriverEvent, DriverTools } from "../../src/ports/driver.ts";
@@ -31,6 +31,8 @@ export function createSimDriver(world: {
   readonly recorder: Recorder;
   /** How often a driver misbehaves, 0 to 1. */
   readonly unruly: number;
+  /** Lets the child with this mark go on: it has got its answer. */
+  readonly handOver: (mark: Mark) => void;
 }): Driver {
   const { name, onLoss, life, recorder } = world;
   return {
@@ -60,7 +62,7 @@ export function createSimDriver(world: {
       await telling({ kind: "bound", process: spawned.child.process, nativeSessionId: null });
       if (habits.throws) throw new Error("the driver broke");
       if (habits.wordless) return;
-      await follow(spawned.child, telling, tools, habits);
+      await follow(spawned.child, telling, tools, habits, () => world.handOver(order.mark));
     },
   };
 }
@@ -78,7 +80,13 @@ function habitsOf(random: Random, unruly: number): Habits {
   };
 }
 
-async function follow(child: Child, report: Report, tools: DriverTools, habits: Habits): Promise<void> {
+async function follow(
+  child: Child,
+  report: Report,
+  tools: DriverTools,
+  habits: Habits,
+  handOver: () => void,
+): Promise<void> {
   const decoder = new TextDecoder();
   const aborted = new Promise<"aborted">((resolve) => {
     tools.signal.addEventListener("abort", () => resolve("aborted"), { once: true });
@@ -92,7 +100,12 @@ async function follow(child: Child, report: Report, tools: DriverTools, habits: 
       return;
     }
     if (got.done) break;
-    const event = eventOf(readLine(decoder.decode(got.value)));
+    const line = readLine(decoder.decode(got.value));
+    if (line.say === "ask") {
+      askFor(line, tools, handOver);
+      continue;
+    }
+    const event = eventOf(line);
     await report(event);
     if (habits.repeats) await report(event);
   }
@@ -100,21 +113,21 @@ async function follow(child: Child, report: Report, tools: DriverTools, habits: 
   await report(end.kind === "exited" ? fault({ exit: { code: end.code, signal: end.signal } }) : LOST);
 }
 
-function eventOf(line: Line): DriverEvent {
+/** The child waits by itself; whatever it says meanwhile is read on. */
+function askFor({ optionIds }: Extract<Line, { say: "ask" }>, tools: DriverTools, handOver: () => void): void {
+  const labels = { allow: "Allow", reject: "Reject" };
+  tools
+    .ask({ ask: "permission", optionIds, labels, action: { tool: "shell" }, prompt: "May I?" })
+    .then((answer) => (answer === null ? undefined : handOver()))
+    .catch(() => undefined);
+}
+
+function eventOf(line: Exclude<Line, { say: "ask" }>): DriverEvent {
   switch (line.say) {
     case "bound":
       return { kind: "bound", process: null, nativeSessionId: line.session };
     case "progress":
       return { kind: "progress", steps: line.steps, toolRunning: line.tool };
-    case "ask":
-      return {
-        kind: "asked",
-        ask: "permission",
-        optionIds: line.optionIds,
-        labels: { allow: "Allow", reject: "Reject" },
-        action: { tool: "shell" },
-        prompt: "May I?",
-      };
     case "end":
       return { kind: "end", text: line.text, sideEffects: true, usage: null, ...line.end };
   }

@@ -130,6 +130,7 @@ async function rest({ clients, store, daemons, recorder, timeline }: Parts): Pro
 
 const EVERYTHING = {
   caller: null,
+  below: null,
   open: false,
   unread: false,
   conversation: null,

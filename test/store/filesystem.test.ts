@@ -3,7 +3,8 @@
  */
 
 import { describe, expect, it } from "vitest";
-import { mountOf, nearestExisting, refusedMount } from "../../src/store/filesystem.ts";
+import { mountOf, refusedMount } from "../../src/core/mount.ts";
+import { nearestExisting } from "../../src/store/filesystem.ts";
 
 const TABLE = [
   "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw",

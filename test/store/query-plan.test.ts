@@ -16,6 +16,7 @@ import { createTempDirectory, openTestStore, type TempDirectory } from "../suppo
 
 const ANY: TaskQuery = {
   caller: null,
+  below: null,
   open: false,
   unread: false,
   conversation: null,
@@ -33,6 +34,7 @@ const FILTERS: readonly Partial<TaskQuery>[] = [
   { conversation: "talk" },
   { status: "completed" },
   { parentTaskId: sampleTaskId(1) },
+  { parentTaskId: "root" },
   { idPrefix: "dt_01K" },
 ];
 
@@ -77,10 +79,38 @@ describe("the query planner", () => {
         plan.filter((step) => step.startsWith("SCAN") && !isScanOfFew(step) && !isScanOfPage(step, query)),
       ).toEqual([]);
       // Sorting is for what is few by nature: one parent's children, one conversation across callers.
-      const sortsFew = query.caller === null && (query.parentTaskId !== null || query.conversation !== null);
+      const sortsFew = query.caller === null && (isOfOneParent(query) || query.conversation !== null);
       expect(plan.some((step) => step.includes("TEMP B-TREE"))).toBe(sortsFew);
     },
   );
+
+  const within = lists.map((query) => ({ ...query, below: [sampleTaskId(1), sampleTaskId(2)] }));
+
+  it.each(within.map((query) => [filtersIn(query), query] as const))(
+    "reads of a list below a task no more than its tree, whatever else its caller has: %s (P15, P16)",
+    (_, query) => {
+      const [found, ...rest] = planOf(statements.lists(query).text.sql);
+
+      expect(found).toBe("SEARCH tasks USING INDEX tasks_by_lineage (root_id=? AND lineage>? AND lineage<?)");
+      expect(rest).toEqual(["USE TEMP B-TREE FOR ORDER BY"]);
+    },
+  );
+
+  it.each([
+    [{ caller: null, below: null }, 1],
+    [{ caller: null, below: null }, 30],
+    [{ caller: "alice", below: null }, 30],
+    [{ caller: null, below: [sampleTaskId(1)] }, 1],
+    [{ caller: null, below: [sampleTaskId(1)] }, 30],
+    [{ caller: "alice", below: [sampleTaskId(1)] }, 1],
+    [{ caller: "alice", below: [sampleTaskId(1), sampleTaskId(2)] }, 30],
+  ])("looks tasks up by their ids, whatever the reach: %o, %i ids (P16)", async (reach, count) => {
+    const ids = Array.from({ length: count }, (_, index) => sampleTaskId(index));
+    const plan = planOf(statements.tasksByIds(ids, reach).text.sql);
+
+    expect(plan).toHaveLength(1);
+    expect(plan[0]).toMatch(/^SEARCH tasks USING INDEX \S+ \((caller=\? AND )?task_id=\?\)$/);
+  });
 
   it("uses for each single filter the index that is made for it", () => {
     const indexOf = (query: Partial<TaskQuery>) =>
@@ -107,8 +137,53 @@ describe("the query planner", () => {
       if (steps.length > 0) scans.push(`${name}: ${steps.join()}`);
     }
 
-    expect(asked).toBeGreaterThan(25);
-    expect(scans).toEqual(["tasksByStatus: SCAN tasks USING COVERING INDEX tasks_by_status"]);
+    expect(asked).toBeGreaterThan(40);
+    expect(scans).toEqual([
+      "tasksByStatus: SCAN tasks USING COVERING INDEX tasks_by_status",
+      // Of the index in the order of time, the first entry.
+      "nextNotice: SCAN notices USING COVERING INDEX notices_by_due",
+    ]);
+  });
+
+  it("finds by an index that knows the order what is due, what is old and what is unread (P9, D5)", () => {
+    const ordered = [
+      [statements.noticesDue, "notices_by_due (due_ms<?)"],
+      [statements.finishedTranscriptsBefore, "finished_transcripts_by_age (settled_ms<?)"],
+      [statements.announcedToAudience, "announcements_by_audience (caller=? AND parent_id=? AND shown=?)"],
+      [
+        statements.announcedToConversation,
+        "announcements_by_conversation (conversation=? AND caller=? AND parent_id=? AND shown=?)",
+      ],
+    ] as const;
+    for (const [{ sql }, index] of ordered) {
+      const plan = planOf(sql);
+      expect(plan[0]).toContain(index);
+      expect(plan.join()).not.toContain("TEMP B-TREE");
+    }
+  });
+
+  it("finds what is below a task as a range of its tree, and the limits of a tree without reading a row (P15)", () => {
+    const range = "tasks_by_lineage (root_id=? AND lineage>? AND lineage<?)";
+
+    expect(planOf(statements.unfinishedBelow.sql)).toEqual([`SEARCH tasks USING INDEX ${range}`]);
+    expect(planOf(statements.load.sql)).toContain(
+      "SEARCH tasks USING COVERING INDEX tasks_by_lineage (root_id=? AND lineage>?)",
+    );
+  });
+
+  it("finds a page of a transcript, and what has to go of one, by the key (P15)", () => {
+    const byKey =
+      /^SEARCH transcript USING (COVERING )?INDEX sqlite_autoindex_transcript_1 \(task_id=\? AND number[=>]/;
+    for (const { sql } of [
+      statements.transcriptAfter,
+      statements.transcriptSizesAfter,
+      statements.cutTranscript,
+      statements.markGap,
+    ]) {
+      const steps = planOf(sql).filter((step) => / transcript\b/.test(step));
+      expect(steps).not.toEqual([]);
+      for (const step of steps) expect(step).toMatch(byKey);
+    }
   });
 
   it("finds tasks by ids and claims around a path by index (P10, P16)", () => {
@@ -117,14 +192,25 @@ describe("the query planner", () => {
   });
 });
 
-/** Partial indexes over what is few: open tasks and unread ones, and the single row of a query without a table. */
+/** Partial indexes over what is few: open tasks and unread ones, a query without a table, a page that was found before. */
 function isScanOfFew(step: string): boolean {
-  return / INDEX (tasks_to_look_at|open_tasks_by_caller|unread_tasks)\b/.test(step) || step === "SCAN CONSTANT ROW";
+  return (
+    / INDEX (tasks_to_look_at|open_tasks_by_caller|unread_tasks)\b/.test(step) ||
+    /^SCAN (CONSTANT ROW|sizes|page|\(subquery-\d+\))$/.test(step)
+  );
 }
 
-/** Without any filter the newest tasks are simply the end of the key: a page is read, no more. */
+/**
+ * Without any filter the newest tasks are simply the end of the key: a page is read, no more. So it is for tasks without a
+ * parent; the others between them are as many as the trees of a page hold.
+ */
 function isScanOfPage(step: string, query: TaskQuery): boolean {
-  return filtersIn(query) === "no filter" && /^SCAN tasks USING INDEX sqlite_autoindex_tasks_\d$/.test(step);
+  const filters = filtersIn(isOfOneParent(query) ? query : { ...query, parentTaskId: null });
+  return filters === "no filter" && /^SCAN tasks USING INDEX sqlite_autoindex_tasks_\d$/.test(step);
+}
+
+function isOfOneParent({ parentTaskId }: TaskQuery): boolean {
+  return parentTaskId !== null && parentTaskId !== "root";
 }
 
 function filtersIn(query: TaskQuery): string {

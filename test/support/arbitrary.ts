@@ -16,7 +16,7 @@ import { attemptOf } from "../../src/core/evolve.ts";
 import { FAILURE_CLASSES, type Fault } from "../../src/core/failure.ts";
 import { questionIdOf } from "../../src/core/ids.ts";
 import { type Intent, plan } from "../../src/core/plan.ts";
-import type { Task, TextRef } from "../../src/core/task.ts";
+import type { Choice, Task, TextRef } from "../../src/core/task.ts";
 import {
   aText,
   CALLER,
@@ -98,7 +98,7 @@ export function stepOf(before: Task, command: Command, nowMs: number): Step {
 export function carryOut(intent: Intent): Command {
   switch (intent.kind) {
     case "start":
-      return { kind: "StartAttempt", daemonId: "d1" };
+      return { kind: "StartAttempt", daemonId: "d1", head: null };
     case "reap":
       return proofFor(intent.attempt.epoch);
     case "lose":
@@ -138,6 +138,9 @@ const faults: fc.Arbitrary<Fault> = fc.record({
   retryAfterMs: fc.option(fc.integer({ min: 0, max: 8 * HOUR })),
 });
 
+const REJECTED: Choice = { kind: "option", optionId: "reject" };
+const OTHER_AGENT = { model: null, options: {}, onLoss: "resume", requireEvidence: "assumed" } as const;
+
 /** The supervisor, with a daemon that may or may not be running the newest attempt. */
 const following: fc.Arbitrary<Deed> = fc.boolean().map((held) => (task, epoch, nowMs) => {
   const { intent } = plan(task, nowMs, held && attemptOf(task.state) !== null);
@@ -146,7 +149,7 @@ const following: fc.Arbitrary<Deed> = fc.boolean().map((held) => (task, epoch, n
 
 const deeds: readonly fc.WeightedArbitrary<Deed>[] = [
   { weight: 14, arbitrary: following },
-  { weight: 8, arbitrary: fc.constant((): Command => ({ kind: "StartAttempt", daemonId: "d2" })) },
+  { weight: 8, arbitrary: fc.constant((): Command => ({ kind: "StartAttempt", daemonId: "d2", head: "c0ffee" })) },
   { weight: 8, arbitrary: fc.constant((_task, epoch): Command => proofFor(epoch)) },
   {
     weight: 4,
@@ -169,7 +172,7 @@ const deeds: readonly fc.WeightedArbitrary<Deed>[] = [
     weight: 4,
     arbitrary: fc.tuple(fc.nat({ max: 2 }), actors).map(
       ([back, by]): Deed =>
-        ({ questions }) => ({ kind: "AnswerInput", questionId: questionIdOf(questions - back), choice: "reject", by }),
+        ({ questions }) => ({ kind: "AnswerInput", questionId: questionIdOf(questions - back), choice: REJECTED, by }),
     ),
   },
   {
@@ -237,9 +240,7 @@ const deeds: readonly fc.WeightedArbitrary<Deed>[] = [
             message: aText(`message-x${name}`),
             afterSettlement: back === null ? null : settlements - back,
             by,
-            agent,
-            driver: agent,
-            model: null,
+            choice: agent === null ? null : { ...OTHER_AGENT, agent, driver: agent },
           }),
       ),
   },

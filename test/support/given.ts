@@ -18,6 +18,8 @@ import { type Handle, nodeIdOf, questionIdOf, taskIdFrom, threadIdFrom } from ".
 import type { NextStep } from "../../src/core/next-step.ts";
 import type { Code, Rejection } from "../../src/core/rejection.ts";
 import type {
+  AgentChoice,
+  Choice,
   Origin,
   Policy,
   ProcessIdentity,
@@ -92,6 +94,7 @@ export function anOrigin(change: Partial<Origin> = {}): Origin {
     clientRequestId: "fix-migration-7f3k9q",
     parentTaskId: null,
     rootTaskId: aHandle().taskId,
+    ancestors: [],
     depth: 1,
     ...change,
   };
@@ -110,7 +113,9 @@ const FREE: Circumstances = {
   tasksPerTreeMax: 50,
   delegationsLastMinute: 0,
   delegationsPerMinuteMax: 60,
+  delegatorGone: false,
   claimHolder: null,
+  holderIsAbove: false,
   onBusy: "refuse",
 };
 
@@ -136,7 +141,7 @@ export function delegated({ spec, origin, handle, circumstances }: Asked = {}): 
 /** A command, or what makes one from the task as it is: most carry its newest epoch. */
 export type Asking = Command | ((task: Task) => Command);
 
-export const START: Command = { kind: "StartAttempt", daemonId: "d1" };
+export const START = { kind: "StartAttempt", daemonId: "d1", head: null } as const satisfies Command;
 
 export function bound(process: ProcessIdentity | null = PROCESS, nativeSessionId: string | null = "s-1"): Asking {
   return ({ epoch }) => ({ kind: "BindChild", epoch, process, nativeSessionId });
@@ -158,11 +163,11 @@ export function asked(ask: InputAsked = PERMISSION): Asking {
 }
 
 /** Answers the newest question unless told otherwise. */
-export function answered(number: number | null = null, by: Actor = CALLER): Asking {
-  return ({ questions }) => {
-    return { kind: "AnswerInput", questionId: questionIdOf(number ?? questions), choice: "allow_once", by };
-  };
+export function answered(number: number | null = null, by: Actor = CALLER, choice: Choice = ALLOWED): Asking {
+  return ({ questions }) => ({ kind: "AnswerInput", questionId: questionIdOf(number ?? questions), choice, by });
 }
+
+export const ALLOWED: Choice = { kind: "option", optionId: "allow_once" };
 
 export function questionExpired(number: number | null = null): Asking {
   return ({ questions }) => ({ kind: "ExpireInput", questionId: questionIdOf(number ?? questions) });
@@ -223,6 +228,12 @@ export function survived(...survivors: readonly Survivor[]): Asking {
 export const STALLED: Asking = ({ epoch }) => ({ kind: "MarkStalled", epoch });
 export const EXPIRE_ACTIVE: Asking = ({ epoch }) => ({ kind: "ExpireActive", epoch });
 
+/** Who works in these tests, to be changed. */
+export function aChoice(): AgentChoice {
+  const { agent, driver, model, options, onLoss, requireEvidence } = aSpec();
+  return { agent, driver, model, options, onLoss, requireEvidence };
+}
+
 export function slept(gapMs: number): Command {
   return { kind: "ForgiveSleep", gapMs };
 }
@@ -233,9 +244,7 @@ export function continued(name: string, change: Partial<ContinueTask> = {}): Con
     message: aText(name),
     afterSettlement: null,
     by: CALLER,
-    agent: null,
-    driver: null,
-    model: null,
+    choice: null,
     ...change,
   };
 }

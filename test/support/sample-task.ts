@@ -5,7 +5,7 @@
  * Invariant: ids are valid and ordered by `n`; nothing is random.
  */
 
-import type { Actor } from "../../src/core/caller.ts";
+import { type Actor, pathOf } from "../../src/core/caller.ts";
 import type { TaskEvent, TaskEventBody } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
 import {
@@ -18,7 +18,7 @@ import {
   type ThreadId,
   threadIdFrom,
 } from "../../src/core/ids.ts";
-import type { Spec, Task, TerminalStatus, Verdict } from "../../src/core/task.ts";
+import type { Origin, Spec, Task, TerminalStatus, Verdict } from "../../src/core/task.ts";
 import type { Receipt, TaskChange } from "../../src/ports/store.ts";
 
 /** 2026-01-01T00:00:00Z; sample number n is created n seconds later. */
@@ -42,12 +42,16 @@ export function sampleThreadId(n: number): ThreadId {
   return threadIdFrom(sampleUlid(n));
 }
 
+/** The path to a task: its root first, itself last. */
+export function samplePath({ handle, origin }: Task): readonly TaskId[] {
+  return pathOf({ ancestors: origin.ancestors, taskId: handle.taskId });
+}
+
 /** Accepts and queues task number `n`: version 2, with its prompt as a text. */
 export function sampleAccepted(n: number, options: SampleOptions = {}): TaskChange {
   const atMs = options.createdAtMs ?? SAMPLE_START_MS + n * 1_000;
   const caller = options.caller ?? "alice";
   const taskId = sampleTaskId(n);
-  const parent = options.parent ?? null;
   const prompt = options.prompt ?? `Do piece ${n}.`;
   const message = { name: "prompt.r1", bytes: Buffer.byteLength(prompt) };
   const by: Actor = { kind: "caller", name: caller };
@@ -58,14 +62,7 @@ export function sampleAccepted(n: number, options: SampleOptions = {}): TaskChan
       kind: "TaskAccepted",
       handle: { taskId, childThreadId: sampleThreadId(n), nodeId: nodeIdOf(taskId) },
       spec: sampleSpec(n, options.cwd ?? `/repo/repo-${n}`),
-      origin: {
-        caller,
-        conversation: options.conversation ?? null,
-        clientRequestId: options.key ?? `sample-key-${n}`,
-        parentTaskId: parent?.handle.taskId ?? null,
-        rootTaskId: parent?.origin.rootTaskId ?? taskId,
-        depth: (parent?.origin.depth ?? 0) + 1,
-      },
+      origin: sampleOrigin(n, { ...options, caller }),
       message,
       by,
     },
@@ -74,12 +71,25 @@ export function sampleAccepted(n: number, options: SampleOptions = {}): TaskChan
   return { ...change, texts: [{ name: message.name, body: prompt }] };
 }
 
+function sampleOrigin(n: number, options: SampleOptions & { readonly caller: string }): Origin {
+  const parent = options.parent ?? null;
+  return {
+    caller: options.caller,
+    conversation: options.conversation ?? null,
+    clientRequestId: options.key ?? `sample-key-${n}`,
+    parentTaskId: parent?.handle.taskId ?? null,
+    rootTaskId: parent?.origin.rootTaskId ?? sampleTaskId(n),
+    ancestors: parent === null ? [] : samplePath(parent),
+    depth: (parent?.origin.depth ?? 0) + 1,
+  };
+}
+
 /** Starts an attempt of a queued task. */
 export function sampleStarted(task: Task): TaskChange {
   const epoch = task.epoch + 1;
   const attemptId = attemptIdOf(task.handle.taskId, epoch);
   const mark = markOf("daemon", attemptId);
-  return sampleChange(task, laterThan(task, 1), { kind: "AttemptStarted", attemptId, epoch, mark });
+  return sampleChange(task, laterThan(task, 1), { kind: "AttemptStarted", attemptId, epoch, mark, head: null });
 }
 
 /** A running task asks for permission. */
@@ -133,12 +143,11 @@ export function sampleSettled(
 export function sampleContinued(task: Task): TaskChange {
   const by: Actor = { kind: "caller", name: task.origin.caller };
   const message = { name: `prompt.r${task.run.ordinal + 1}`, bytes: 8 };
-  const { agent, driver, model } = task.spec;
   return {
     ...sampleChange(
       task,
       laterThan(task, 10),
-      { kind: "TaskReopened", by, agent, driver, model },
+      { kind: "TaskReopened", by, choice: {} },
       { kind: "RunQueued", ordinal: task.run.ordinal + 1, message, by, reason: "continued" },
     ),
     texts: [{ name: message.name, body: "Continue" }],

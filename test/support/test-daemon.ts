@@ -39,8 +39,11 @@ import { createQuietLog, type QuietLog } from "./quiet-log.ts";
 import { scriptOf } from "./test-engine.ts";
 import { openTestStore } from "./test-store.ts";
 import { SESSION_KEY } from "./wire-server.ts";
+import { noMeter } from "../../src/system/no-meter.ts";
+import { ALL_LEVELS, PLAIN_PARTS, PLAIN_SETTINGS } from "./engine-parts.ts";
 
 export type TestDaemonOptions = {
+  readonly parts?: Partial<typeof PLAIN_PARTS>;
   readonly store?: "memory" | "sqlite";
   readonly limits?: Partial<EngineSettings["limits"]>;
   readonly settings?: Partial<EngineSettings>;
@@ -99,9 +102,21 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
   const drivers = new Map<string, Driver>(
     [withScratch(createCommandDriver()), driver].map((known) => [known.name, known]),
   );
-  const workspace = createLocalWorkspace({ roots: [join(root, "work")], map: [] });
-  const engine = createEngine({ store, drivers, children, workspace, clock, ids, log, faults: noFaults, settings });
-  const tools = createTools({ engine, nonce: ids.nonce });
+  const workspace = createLocalWorkspace({ roots: [join(root, "work")], map: [], clock });
+  const engine = createEngine({
+    ...PLAIN_PARTS,
+    ...options.parts,
+    store,
+    drivers,
+    children,
+    workspace,
+    clock,
+    ids,
+    log,
+    faults: noFaults,
+    settings,
+  });
+  const tools = createTools({ engine, meter: noMeter, contractVersion: 1, nonce: ids.nonce });
   const mcp = createMcpPlugin({
     tools,
     instructions: INSTRUCTIONS,
@@ -201,6 +216,7 @@ function settingsOf({ limits, settings }: TestDaemonOptions, scratchRoot: string
     trusted: true,
     requireEvidence: "assumed",
     env: {},
+    levels: ALL_LEVELS,
   };
   const program: AgentSettings = {
     ...fake,
@@ -225,6 +241,7 @@ function settingsOf({ limits, settings }: TestDaemonOptions, scratchRoot: string
     questionDeadlineMs: 3_600_000,
     maxActiveMs: 3_600_000,
     permissionsMax: "accept_edits",
+    ...PLAIN_SETTINGS,
     guardLeaseMs: 30_000,
     agents: new Map([
       ["fake", fake],

@@ -25,6 +25,8 @@ import { createQuietLog, type QuietLog } from "./quiet-log.ts";
 import { createRandom, createSimIds } from "./sim-random.ts";
 import { createStepClock, type StepClock } from "./step-clock.ts";
 import { type ArmedFaults, createArmedFaults } from "./test-store.ts";
+import { noMeter } from "../../src/system/no-meter.ts";
+import { ALL_LEVELS, NO_GIT, PLAIN_PARTS, PLAIN_SETTINGS } from "./engine-parts.ts";
 
 export type TestAnswer = {
   readonly text: string;
@@ -75,6 +77,7 @@ export type TestEngineOptions = {
   readonly limits?: Partial<EngineSettings["limits"]>;
   readonly settings?: Partial<EngineSettings>;
   readonly workspace?: Workspace;
+  readonly parts?: Partial<typeof PLAIN_PARTS>;
   /** False: `engine.start` is left to the test. */
   readonly started?: boolean;
 };
@@ -82,7 +85,9 @@ export type TestEngineOptions = {
 export const ALICE = callerOf("alice");
 export const BOB = callerOf("bob");
 
-export function callerOf(name: string, change: Partial<Caller> = {}): Caller {
+type RootCaller = Extract<Caller, { readonly kind: "caller" | "person" }>;
+
+export function callerOf(name: string, change: Partial<RootCaller> = {}): RootCaller {
   return { name, scopes: ["read", "delegate"], kind: "caller", conversation: null, ...change };
 }
 
@@ -113,8 +118,20 @@ async function open(
   const settings = settingsOf(options);
   const workspace = options.workspace ?? createPlainWorkspace();
   const drivers: ReadonlyMap<string, Driver> = new Map([[driver.name, driver]]);
-  const engine = createEngine({ store, drivers, children, workspace, clock, ids, log, faults, settings });
-  const tools = createTools({ engine, nonce: ids.nonce });
+  const engine = createEngine({
+    ...PLAIN_PARTS,
+    ...options.parts,
+    store,
+    drivers,
+    children,
+    workspace,
+    clock,
+    ids,
+    log,
+    faults,
+    settings,
+  });
+  const tools = createTools({ engine, meter: noMeter, contractVersion: 1, nonce: ids.nonce });
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const check = createAnswerCheck(tools);
 
@@ -193,6 +210,7 @@ function settingsOf({ limits, settings }: TestEngineOptions): EngineSettings {
     trusted: true,
     requireEvidence: "assumed",
     env: {},
+    levels: ALL_LEVELS,
   };
   return {
     daemonId: "d1",
@@ -216,11 +234,13 @@ function settingsOf({ limits, settings }: TestEngineOptions): EngineSettings {
     questionDeadlineMs: 24 * 3_600_000,
     maxActiveMs: 24 * 3_600_000,
     permissionsMax: "accept_edits",
+    ...PLAIN_SETTINGS,
     guardLeaseMs: 30_000,
     agents: new Map([
       ["codex", agent],
       ["strict", { ...agent, requireEvidence: "explicit" }],
       ["fragile", { ...agent, onLoss: "fail" }],
+      ["plain", { ...agent, driver: "command", onLoss: "fail" }],
     ]),
     defaultAgent: "codex",
     scratchRoot: "/nowhere",
@@ -231,6 +251,7 @@ function settingsOf({ limits, settings }: TestEngineOptions): EngineSettings {
 /** Every absolute path below `/shop` is a directory of its own. */
 function createPlainWorkspace(): Workspace {
   return {
+    ...NO_GIT,
     roots: ["/shop"],
     resolve: async (wanted) => {
       const path = wanted ?? "/shop";
@@ -370,13 +391,18 @@ function troubled(store: MemoryStore, trouble: StoreTrouble): Store {
     tasks: read("tasks", store.tasks),
     taskIdOfThread: read("taskIdOfThread", store.taskIdOfThread),
     receipt: read("receipt", store.receipt),
-    receiptByRequestId: read("receiptByRequestId", store.receiptByRequestId),
     list: read("list", store.list),
     unfinished: read("unfinished", store.unfinished),
+    unfinishedBelow: read("unfinishedBelow", store.unfinishedBelow),
     settledBefore: read("settledBefore", store.settledBefore),
+    transcriptsSettledBefore: read("transcriptsSettledBefore", store.transcriptsSettledBefore),
     pending: read("pending", store.pending),
     text: read("text", store.text),
     events: read("events", store.events),
+    milestones: read("milestones", store.milestones),
+    transcript: read("transcript", store.transcript),
+    dueNotices: read("dueNotices", store.dueNotices),
+    nextNoticeAtMs: read("nextNoticeAtMs", store.nextNoticeAtMs),
     counts: read("counts", store.counts),
     [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
   };

@@ -6,6 +6,7 @@ import type { Caller } from "../../core/caller.ts";
 import type { TaskView } from "../../core/describe.ts";
 import type { Answer, FieldProblem, Hold } from "../../ports/engine.ts";
 import { toReply } from "../reply.ts";
+import type { ReplyContext } from "../reply-parts.ts";
 import type { ToolAnswer, ToolContext } from "../tool.ts";
 import { named } from "../words.ts";
 import type { ToolWorld } from "./tool-world.ts";
@@ -16,12 +17,15 @@ export const ALWAYS_LOAD = { "anthropic/alwaysLoad": true } as const;
 export type ToolTraits = {
   readonly tool: string;
   readonly starts: boolean;
-  /** As in `NextContext`. */
-  readonly until?: "all";
-};
+} & Pick<ReplyContext, "until" | "asked" | "contractVersion">;
 
-export function reply(answer: Answer, { caller }: ToolContext, traits: ToolTraits, world: ToolWorld): ToolAnswer {
-  return toReply(answer, { caller, nonce: world.nonce, ...traits });
+export function reply(answer: Answer, context: ToolContext, traits: ToolTraits, world: ToolWorld): ToolAnswer {
+  if ("waitEnded" in answer && answer.waitEnded !== null) {
+    const end = context.endReason();
+    const isGone = end === "closed" || end === "cancelled";
+    world.meter.sliceEnded(isGone ? "gone" : answer.waitEnded, context.client?.name ?? null);
+  }
+  return toReply(answer, { caller: context.caller, nonce: world.nonce, ...traits });
 }
 
 /** A refusal for arguments that do not fit, made without asking the engine. */
@@ -39,6 +43,7 @@ export function invalidArguments(problems: readonly FieldProblem[]): Answer {
     clientRequestId: null,
     about: null,
     newest: [],
+    recorded: null,
     pending: { completions: [], count: 0 },
   };
 }
@@ -54,6 +59,7 @@ export function notAllowed(caller: Caller, needs: "read" | "delegate", { starts 
     clientRequestId: null,
     about: null,
     newest: [],
+    recorded: null,
     pending: { completions: [], count: 0 },
   };
 }

@@ -31,8 +31,6 @@ export function createTaskContinue(world: ToolWorld): Tool {
         read() {
           const read = reader.read(args);
           if (read.kind === "invalid") return read;
-          const { options } = read.request;
-          if (Object.keys(options ?? {}).length > 0) return NO_OPTIONS;
           return { kind: "read" as const, request: requestOf(read.request) };
         },
       };
@@ -42,13 +40,8 @@ export function createTaskContinue(world: ToolWorld): Tool {
   };
 }
 
-/** What this version cannot do is refused by name, never silently left out. */
-const NO_OPTIONS = {
-  kind: "invalid",
-  problems: [{ field: "options", expected: "nothing: agents have no options in this version" }],
-} as const;
-
 function requestOf(args: z.infer<typeof CONTINUE>): ContinueRequest {
-  const { taskId, message, afterSettlement, agent, model } = args;
-  return { taskId, message, afterSettlement: afterSettlement ?? null, agent: agent ?? null, model: model ?? null };
+  const { taskId, message, afterSettlement, agent, model, options } = args;
+  const whom = { agent: agent ?? null, model: model ?? null, options: options ?? {} };
+  return { taskId, message, afterSettlement: afterSettlement ?? null, ...whom };
 }

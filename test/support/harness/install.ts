@@ -1,14 +1,8 @@
-/**
- * The real agent harnesses from npm: pinned, installed once per machine into a cache folder, on demand.
- *
- * `HARNESS_CACHE` names the folder; by default it is under the system's temporary folder.
- */
+/** The real agent harnesses from npm: pinned, installed once per machine into the cache folder of `npm-cache`, on demand. */
 
-import { execFile } from "node:child_process";
 import fs from "node:fs";
-import os from "node:os";
 import path from "node:path";
-import { promisify } from "node:util";
+import { INSTALL_MAX_MS, installPackage } from "../npm-cache.ts";
 
 export const HARNESS_NAMES = ["claude", "codex", "opencode", "gemini", "pi"] as const;
 export type HarnessName = (typeof HARNESS_NAMES)[number];
@@ -21,8 +15,6 @@ const PACKAGES: Readonly<Record<HarnessName, string>> = {
   pi: "@earendil-works/pi-coding-agent@1.6.0",
 };
 
-const INSTALL_MAX_MS = 420_000;
-const OUTPUT_BYTES_MAX = 1 << 24;
 const PLATFORM = `${process.platform}-${process.arch}`;
 const installing = new Map<HarnessName, Promise<string>>();
 
@@ -31,31 +23,9 @@ export const INSTALL_TEST_MS: number = INSTALL_MAX_MS + 30_000;
 
 /** Installs a harness if it is not there yet; the path of its program. */
 export function installHarness(name: HarnessName): Promise<string> {
-  const running = installing.get(name) ?? install(name);
+  const running = installing.get(name) ?? installPackage(PACKAGES[name], (root) => programIn(name, root));
   installing.set(name, running);
   return running;
-}
-
-async function install(name: HarnessName): Promise<string> {
-  const spec = PACKAGES[name];
-  const cache = process.env["HARNESS_CACHE"] ?? path.join(os.tmpdir(), "harness-cache");
-  const root = path.join(cache, spec.replace(/[^A-Za-z0-9.]+/g, "_"));
-  const ready = fs.existsSync(path.join(root, ".ready")) ? programIn(name, root) : undefined;
-  if (ready !== undefined) return ready;
-  // Installed beside and moved into place, so that a torn install is never taken for a finished one.
-  const work = `${root}.${process.pid}`;
-  fs.rmSync(work, { recursive: true, force: true });
-  fs.mkdirSync(work, { recursive: true });
-  fs.writeFileSync(path.join(work, "package.json"), '{"name":"harness","private":true}');
-  const args = ["install", "--no-audit", "--no-fund", "--no-save", "--loglevel=error", "--engine-strict=false", spec];
-  await promisify(execFile)("npm", args, { cwd: work, timeout: INSTALL_MAX_MS, maxBuffer: OUTPUT_BYTES_MAX });
-  if (programIn(name, work) === undefined) throw new Error(`${spec}: no program found after the install`);
-  fs.writeFileSync(path.join(work, ".ready"), spec);
-  fs.rmSync(root, { recursive: true, force: true });
-  fs.renameSync(work, root);
-  const program = programIn(name, root);
-  if (program === undefined) throw new Error(`${spec}: the install was moved away`);
-  return program;
 }
 
 function programIn(name: HarnessName, root: string): string | undefined {
