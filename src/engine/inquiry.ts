@@ -9,6 +9,7 @@
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import { excerpt } from "../core/excerpt.ts";
+import { sanitiseLine } from "../core/sanitise.ts";
 import type { QuestionId } from "../core/ids.ts";
 import type { Choice, RecordedAnswer, Task, TextRef } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -45,6 +46,7 @@ export function createInquiry(world: InquiryWorld): Inquiry {
   let turn: Promise<unknown> = Promise.resolve();
   let isOpen = false;
   let newest: RecordedAnswer | null = null;
+  let newestVersion = 0;
   let wake: (() => void) | null = null;
   signal.addEventListener("abort", () => wake?.(), { once: true });
 
@@ -56,7 +58,7 @@ export function createInquiry(world: InquiryWorld): Inquiry {
       const questionId = await record(question);
       if (questionId === null) return null;
       const choice = await answerTo(questionId);
-      return choice === null ? null : await handedOver(choice);
+      return choice === null ? null : await handedOver(choice, question);
     } finally {
       isOpen = false;
     }
@@ -68,16 +70,20 @@ export function createInquiry(world: InquiryWorld): Inquiry {
     const { text, ask } = stored(question, `question-${epoch}-${asked}`, world.mask);
     for (;;) {
       try {
-        const executed = await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [text] });
-        const { decision, task } = executed;
-        const isAsked = decision.kind === "accepted" && task?.state.kind === "awaiting_answer";
-        return isAsked ? task.state.question.questionId : null;
+        const { task } = await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [text] });
+        // Also asked where the try before was written and could not be confirmed: the text is this question's own.
+        return task === null ? null : openedAs(task, text.name);
       } catch (error) {
         if (!isStorageTrouble(error)) throw error;
         if (signal.aborted) return null;
         await pause(clock, world.writeAgainMs);
       }
     }
+  }
+
+  function openedAs({ state }: Task, promptName: string): QuestionId | null {
+    if (state.kind !== "awaiting_answer" || state.question.prompt?.name !== promptName) return null;
+    return state.question.questionId;
   }
 
   async function answerTo(questionId: QuestionId): Promise<Choice | null> {
@@ -90,8 +96,8 @@ export function createInquiry(world: InquiryWorld): Inquiry {
     }
   }
 
-  async function handedOver(choice: Choice): Promise<DriverAnswer | null> {
-    if (choice.kind === "option") return choice;
+  async function handedOver(choice: Choice, question: DriverQuestion): Promise<DriverAnswer | null> {
+    if (choice.kind === "option") return { kind: "option", optionId: childsOwn(choice.optionId, question.optionIds) };
     for (;;) {
       try {
         return { kind: "text", text: (await store.text(taskId, choice.text.name)) ?? "" };
@@ -109,7 +115,10 @@ export function createInquiry(world: InquiryWorld): Inquiry {
       turn = answer.catch(() => undefined);
       return answer;
     },
-    changed({ lastAnswer }) {
+    changed({ lastAnswer, version }) {
+      // What was read before the newest commit may arrive after it.
+      if (version < newestVersion) return;
+      newestVersion = version;
       newest = lastAnswer;
       wake?.();
     },
@@ -123,15 +132,44 @@ function stored(question: DriverQuestion, name: string, mask: (text: string) => 
   const action = Object.entries(question.action)
     .slice(0, LIMITS.questionFieldsMax)
     .map(([field, value]) => [cut(field, 60), cut(value, LIMITS.questionActionCharactersMax)] as const);
-  const labels = Object.entries(question.labels)
-    .slice(0, LIMITS.questionOptionsMax)
-    .map(([optionId, label]) => [optionId, cut(label, 200)] as const);
+  const optionIds = namesOf(question.optionIds);
+  const labels = optionIds.flatMap((optionId, index) => {
+    const own = question.optionIds[index] ?? "";
+    const label = question.labels[own] ?? (own === optionId ? null : own);
+    return label === null ? [] : [[optionId, cut(label, 200)] as const];
+  });
   const prompt = cut(question.prompt, LIMITS.questionPromptCharactersMax);
   const body = JSON.stringify({ prompt, labels: Object.fromEntries(labels) });
   const ref: TextRef = { name, bytes: Buffer.byteLength(body) };
-  const optionIds = question.optionIds.slice(0, LIMITS.questionOptionsMax);
   return {
     text: { name, body },
     ask: { kind: question.ask, optionIds, action: Object.fromEntries(action), prompt: ref },
   };
+}
+
+/**
+ * The options as they are stored, shown and chosen: what could not be shown as it is gets a number, and its words become its
+ * label.
+ */
+function namesOf(optionIds: readonly string[]): readonly string[] {
+  const taken = new Set<string>();
+  return optionIds.slice(0, LIMITS.questionOptionsMax).map((own, index) => {
+    const odd = own === "" || taken.has(own) || sanitiseLine(own, OPTION_CHARACTERS_MAX) !== own;
+    const name = odd || JSON.stringify(own).length - 2 > OPTION_CHARACTERS_MAX ? numbered(index, optionIds) : own;
+    taken.add(name);
+    return name;
+  });
+}
+
+const OPTION_CHARACTERS_MAX = 60;
+
+function numbered(index: number, optionIds: readonly string[]): string {
+  let name = `option-${index + 1}`;
+  while (optionIds.includes(name)) name += "-";
+  return name;
+}
+
+/** The child's own word for what was chosen. */
+function childsOwn(chosen: string, optionIds: readonly string[]): string {
+  return optionIds[namesOf(optionIds).indexOf(chosen)] ?? chosen;
 }
