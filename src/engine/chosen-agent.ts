@@ -19,11 +19,13 @@ export type Wish = {
 /** What a continuation changes of who works; `choice` null if nothing. */
 export function chosenAgent(
   wish: Wish,
-  { spec }: Task,
+  task: Task,
   settings: EngineSettings,
 ): { readonly kind: "chosen"; readonly choice: AgentChoice | null } | Rejection {
   const hasOptions = Object.keys(wish.options).length > 0;
   if (wish.agent === null && wish.model === null && !hasOptions) return { kind: "chosen", choice: null };
+  // What is queued before this message is done first, with whom it names.
+  const spec = task.messages.reduce((then, { choice }) => ({ ...then, ...choice }), task.spec);
   const name = wish.agent ?? spec.agent;
   const agent = settings.agents.get(name);
   if (agent === undefined) return unknownAgent(name, settings);

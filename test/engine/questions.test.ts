@@ -13,7 +13,6 @@ import { at, listAt, textAt } from "../support/json.ts";
 import {
   ALICE,
   BOB,
-  type CallOptions,
   callerOf,
   startTestEngine,
   type TestAnswer,
@@ -55,10 +54,9 @@ async function start(
   test: TestEngine,
   steps: readonly object[],
   key = KEY,
-  args: object = {},
-  how: CallOptions = {},
+  { caller = ALICE, ...args }: Fields & { readonly caller?: Caller } = {},
 ): Promise<string> {
-  const { taskId } = await test.delegate(key, steps, { ...args }, how);
+  const { taskId } = await test.delegate(key, steps, args, { caller });
   await test.settle();
   return taskId;
 }
@@ -72,14 +70,8 @@ async function asking(
   return { test, taskId: await start(test, [{ do: "progress" }, ask, SAY_ANSWER]) };
 }
 
-function answer(
-  test: TestEngine,
-  taskId: string,
-  fields: Fields,
-  caller: Caller = ALICE,
-  questionId = "q_1",
-): Promise<TestAnswer> {
-  return test.call("task_answer", { taskId, questionId, ...fields }, { caller });
+function answer(test: TestEngine, taskId: string, fields: Fields, caller: Caller = ALICE): Promise<TestAnswer> {
+  return test.call("task_answer", { taskId, questionId: "q_1", ...fields }, { caller });
 }
 
 const nextOf = ({ structured }: TestAnswer): unknown => structured["next"];
@@ -247,7 +239,7 @@ describe("an answer", () => {
     const taskId = await start(test, [OPEN_QUESTION, OPEN_QUESTION, PERMISSION, SAY_ANSWER]);
     await answer(test, taskId, { text: "users" });
     await test.settle();
-    await answer(test, taskId, { text: "orders" }, ALICE, "q_2");
+    await answer(test, taskId, { text: "orders", questionId: "q_2" });
     await test.settle();
     expect((await answer(test, taskId, { text: "users" })).structured).toMatchObject({ meta: { replayed: true } });
     const other = await answer(test, taskId, { text: "user" });
@@ -263,7 +255,7 @@ describe("an answer", () => {
     const { test, taskId } = await asking();
     await using _ = test;
     for (const questionId of ["q_0", "q_7", "allow_once", "q_1 "]) {
-      const refused = await answer(test, taskId, { optionId: "allow_once" }, ALICE, questionId);
+      const refused = await answer(test, taskId, { optionId: "allow_once", questionId });
       expect(refused.structured, questionId).toMatchObject({
         taskId,
         status: "input_required",
@@ -421,7 +413,7 @@ describe("a question that nobody answers", () => {
     await test.call("task_continue", { taskId, message, clientRequestId: "continue-1", afterSettlement: 1 });
     await test.settle();
     expect((await test.status(taskId)).structured).toMatchObject({ question: { questionId: "q_2" } });
-    await answer(test, taskId, { optionId: "reject" }, ALICE, "q_2");
+    await answer(test, taskId, { optionId: "reject", questionId: "q_2" });
     await test.settle();
     expect((await test.status(taskId)).structured).toMatchObject({ status: "completed", settlement: 2 });
   });
@@ -487,9 +479,9 @@ describe("the questions of one child", () => {
       const told = await test.call("task_wait", { taskIds: [taskId] });
       expect(told.structured).toMatchObject({ question: { questionId }, fromChild: { question: { prompt } } });
       // Only the one that is put can be answered.
-      const early = await answer(test, taskId, given, ALICE, questionId === "q_3" ? "q_4" : "q_3");
+      const early = await answer(test, taskId, { ...given, questionId: questionId === "q_3" ? "q_4" : "q_3" });
       if (questionId !== "q_3") expect(codeOf(early)).toBe("not_pending");
-      const waiting = test.call("task_wait", argumentsOf(await answer(test, taskId, given, ALICE, questionId)));
+      const waiting = test.call("task_wait", argumentsOf(await answer(test, taskId, { ...given, questionId })));
       await test.settle();
       expect((await waiting).structured["waitEnded"]).toBe("news");
     }
@@ -559,7 +551,7 @@ describe("the questions of one child", () => {
     });
     const old = await answer(test, taskId, { optionId: "reject" });
     expect(old.structured).toMatchObject({ error: { code: "not_pending" }, question: { questionId: "q_2" } });
-    await answer(test, taskId, { optionId: "allow_once" }, ALICE, "q_2");
+    await answer(test, taskId, { optionId: "allow_once", questionId: "q_2" });
     await test.settle();
     expect(resultOf(await test.status(taskId))).toBe("allow_once");
   });
@@ -651,7 +643,7 @@ describe("who may answer", () => {
       kind: "child",
       lineage: { taskId: idOf(parent), epoch: 1, ancestors: [] },
     };
-    const below = await start(test, [PERMISSION, SAY_ANSWER], "review-auth-2", {}, { caller });
+    const below = await start(test, [PERMISSION, SAY_ANSWER], "review-auth-2", { caller });
     const told = await test.call("task_wait", { taskIds: [below] }, { caller });
     expect(told.structured).toMatchObject({ status: "input_required", next: { kind: "wait", tool: "task_wait" } });
     expect(nextOf(await test.status(below))).toMatchObject({ kind: "answer" });
@@ -685,7 +677,7 @@ describe("who may answer", () => {
   it("nor sees it: to a wait a foreign id and an unknown one are alike, alone and among others (P16)", async () => {
     const { test, taskId } = await asking();
     await using _ = test;
-    const mine = await start(test, [say("mine")], "review-auth-2", {}, { caller: BOB });
+    const mine = await start(test, [say("mine")], "review-auth-2", { caller: BOB });
     for (const more of [[], [mine]]) {
       const tell = async (id: string): Promise<string> => {
         const { structured, text } = await test.peek({ taskIds: [id, ...more] }, { caller: BOB });
