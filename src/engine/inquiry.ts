@@ -3,13 +3,14 @@
  *
  * Invariant: what is handed to the child is the answer as it was committed, whoever gave it and whether or not anybody waited.
  * Invariant: an open question holds no slot (contract §10).
+ * Invariant: an option is stored under the name that callers see and answer with, whatever the child called it.
  * Absent on purpose: deadlines. The supervisor expires a question; the attempt is over then.
  */
 
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import { excerpt } from "../core/excerpt.ts";
-import { sanitiseLine } from "../core/sanitise.ts";
+import { sanitiseShort } from "../core/sanitise.ts";
 import type { QuestionId } from "../core/ids.ts";
 import type { Choice, RecordedAnswer, Task, TextRef } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -96,8 +97,11 @@ export function createInquiry(world: InquiryWorld): Inquiry {
     }
   }
 
-  async function handedOver(choice: Choice, question: DriverQuestion): Promise<DriverAnswer | null> {
-    if (choice.kind === "option") return { kind: "option", optionId: childsOwn(choice.optionId, question.optionIds) };
+  async function handedOver(choice: Choice, { optionIds }: DriverQuestion): Promise<DriverAnswer | null> {
+    if (choice.kind === "option") {
+      const chosen = optionIds[optionNames(optionIds, world.mask).indexOf(choice.optionId)];
+      return { kind: "option", optionId: chosen ?? choice.optionId };
+    }
     for (;;) {
       try {
         return { kind: "text", text: (await store.text(taskId, choice.text.name)) ?? "" };
@@ -132,11 +136,11 @@ function stored(question: DriverQuestion, name: string, mask: (text: string) => 
   const action = Object.entries(question.action)
     .slice(0, LIMITS.questionFieldsMax)
     .map(([field, value]) => [cut(field, 60), cut(value, LIMITS.questionActionCharactersMax)] as const);
-  const optionIds = namesOf(question.optionIds);
-  const labels = optionIds.flatMap((optionId, index) => {
-    const own = question.optionIds[index] ?? "";
-    const label = question.labels[own] ?? (own === optionId ? null : own);
-    return label === null ? [] : [[optionId, cut(label, 200)] as const];
+  const optionIds = optionNames(question.optionIds, mask);
+  const labelOf = new Map(Object.entries(question.labels));
+  const labels = optionIds.flatMap((name, index) => {
+    const label = labelOf.get(question.optionIds[index] ?? "");
+    return label === undefined ? [] : [[name, cut(label, 200)] as const];
   });
   const prompt = cut(question.prompt, LIMITS.questionPromptCharactersMax);
   const body = JSON.stringify({ prompt, labels: Object.fromEntries(labels) });
@@ -147,29 +151,15 @@ function stored(question: DriverQuestion, name: string, mask: (text: string) => 
   };
 }
 
-/**
- * The options as they are stored, shown and chosen: what could not be shown as it is gets a number, and its words become its
- * label.
- */
-function namesOf(optionIds: readonly string[]): readonly string[] {
-  const taken = new Set<string>();
-  return optionIds.slice(0, LIMITS.questionOptionsMax).map((own, index) => {
-    const odd = own === "" || taken.has(own) || sanitiseLine(own, OPTION_CHARACTERS_MAX) !== own;
-    const name = odd || JSON.stringify(own).length - 2 > OPTION_CHARACTERS_MAX ? numbered(index, optionIds) : own;
-    taken.add(name);
-    return name;
-  });
-}
-
 const OPTION_CHARACTERS_MAX = 60;
 
-function numbered(index: number, optionIds: readonly string[]): string {
-  let name = `option-${index + 1}`;
-  while (optionIds.includes(name)) name += "-";
-  return name;
-}
-
-/** The child's own word for what was chosen. */
-function childsOwn(chosen: string, optionIds: readonly string[]): string {
-  return optionIds[namesOf(optionIds).indexOf(chosen)] ?? chosen;
+/** A name for each option that can be shown as it is; options that would look alike, or like nothing, are numbered. */
+function optionNames(optionIds: readonly string[], mask: (text: string) => string): readonly string[] {
+  const names: string[] = [];
+  for (const [index, optionId] of optionIds.slice(0, LIMITS.questionOptionsMax).entries()) {
+    const name = sanitiseShort(mask(optionId), OPTION_CHARACTERS_MAX);
+    const isTaken = name === "" || names.includes(name);
+    names.push(isTaken ? `${sanitiseShort(name, OPTION_CHARACTERS_MAX - 5)} #${index + 1}`.trim() : name);
+  }
+  return names;
 }
