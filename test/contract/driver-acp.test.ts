@@ -416,12 +416,6 @@ describe("an agent", () => {
       { exit: { code: 3, signal: null }, text: "out of memory" },
     ],
     ["exits well in mid-turn", [{ say: "more to do" }, { exit: 0 }], { exit: { code: 0, signal: null } }],
-    ["is killed", [{ die: "SIGKILL" }], { exit: { code: null, signal: "SIGKILL" } }],
-    [
-      "is killed while a process of it holds its output",
-      [{ start: "holding" }, { die: "SIGKILL" }],
-      { exit: { code: null, signal: "SIGKILL" } },
-    ],
     ["closes its output and runs on", [{ closeOutput: true }, { hang: true }], { transport: true }],
     [
       "writes a line past the limit",
@@ -430,6 +424,13 @@ describe("an agent", () => {
     ],
   ])("that %s has ended without success (G6, P13, P15)", async (_, list, fault) => {
     expect(await runToEnd(orderOf(steps(...list)))).toMatchObject({ end: "fault", fault });
+  });
+
+  it.each([
+    ["is killed", [{ die: "SIGKILL" }]],
+    ["is killed while a process of it holds its output", [{ start: "holding" }, { die: "SIGKILL" }]],
+  ])("that %s is lost, so that it goes on in its session (P6, P14)", async (_, list) => {
+    expect(await runToEnd(orderOf(steps(...list)))).toMatchObject({ end: "lost" });
   });
 
   it("that exits before it says anything is a fault with its complaint", async () => {
