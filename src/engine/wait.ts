@@ -232,12 +232,18 @@ function needsSomebody({ state }: Task): boolean {
   return state.kind === "running" && state.attempt.stalledSinceMs !== null;
 }
 
-/** A question first; else, where other tasks remain open, the wait that also acknowledges what this answer told. */
+/**
+ * A question first; else, where other tasks remain open, the wait that also acknowledges what this answer told; where every
+ * one has failed there is no result to use, and the first says how to go on.
+ */
 function nextOf(views: readonly TaskView[]): NextStep {
   const question = views.find(({ next }) => next.kind === "answer");
   if (question !== undefined) return question.next;
   const open = views.filter((view) => view.phase !== "settled");
-  return open.length === 0 ? { kind: "use_result" } : { kind: "wait", seen: views.map(seenOf) };
+  if (open.length > 0) return { kind: "wait", seen: views.map(seenOf) };
+  const [first] = views;
+  const allFailed = first !== undefined && views.every(({ status }) => status === "failed");
+  return allFailed ? first.next : { kind: "use_result" };
 }
 
 function newsTold({ after, since }: Watched, { handle }: Task): number | null {
