@@ -28,7 +28,7 @@ export type AnswerCheck = (tool: string, answer: CheckedAnswer) => void;
 const CHARACTERS_MAX = 10_000;
 
 const KEYS_IN_ORDER =
-  "say next status phase taskId childThreadId nodeId created replayedAgeMs waitEnded settlement question problem outcome stop workspace queue activity earlierRun title agent createdAt thisConversation usage continuable otherLive sharedWith conflictsWith error related tasks counts messages events agents nextCursor pendingCompletions pendingCount meta fromChild".split(
+  "say next status phase taskId childThreadId nodeId created replayedAgeMs waitEnded settlement question problem outcome stop workspace queue activity earlierRun title agent createdAt thisConversation usage continuable otherLive sharedWith conflictsWith error related tasks counts messages events agents limits nextCursor pendingCompletions pendingCount meta fromChild".split(
     " ",
   );
 
