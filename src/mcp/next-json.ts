@@ -17,6 +17,8 @@ export type NextContext = {
   readonly nonce: (length: number) => string;
   /** `until` of the wait that is answered, where the next one has to name it too. */
   readonly until?: "all";
+  /** Waits in a row without news, for the next `after`. */
+  readonly quietSlices?: number;
 };
 
 /** The step that follows what an answer tells of one task. */
@@ -42,6 +44,7 @@ export function nextJson(step: NextStep, left: readonly Seen[], context: NextCon
       const after = packAfter(
         step.seen.filter(({ taskId }) => !untold.has(taskId)),
         context.nonce(5),
+        context.quietSlices,
       );
       const taskIds = step.seen.map(({ taskId }) => taskId);
       const until = taskIds.length > 1 ? (context.until ?? null) : null;

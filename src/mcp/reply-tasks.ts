@@ -23,7 +23,7 @@ import {
   sizeOf,
   storageError,
 } from "./reply-parts.ts";
-import { handleLine, nextLine } from "./reply-text.ts";
+import { aboutOf, handleLine, nextLine } from "./reply-text.ts";
 import { taskFields } from "./task-fields.ts";
 import { leftNote, sayOf, sayState } from "./wording.ts";
 
@@ -86,7 +86,7 @@ function frame(
   const { items, counts, waitEnded, pending } = answer;
   const step: NextStep = left.length > 0 ? { kind: "wait", seen: items.flatMap(seenOfItem) } : answer.next;
   const untold = left.map((item) => seenOf(item.item.view));
-  const next = nextJson(step, untold, context);
+  const next = nextJson(step, untold, { ...context, quietSlices: answer.quietSlices });
   const say = [sayOf(answer, context.starts), leftNote(left.length)].filter((part) => part !== "").join(" ");
   const rendered = items.map((item) => full.get(item) ?? { json: shortItem(item), text: shortText(item) });
   const tasks = rendered.map(({ json }) => json);
@@ -101,13 +101,13 @@ function fullItem({ item }: News, textMax: number, context: ReplyContext): Rende
   const { view } = item;
   const say = sayState(item, 0);
   const next = nextOfTask(view, view.next, context);
-  const fields = { created: null, replayedAgeMs: null, waitEnded: null, stepsTold: 0 };
+  const fields = { created: null, replayedAgeMs: null, waitEnded: null, stepsTold: 0, toldBefore: false };
   const json = { say, next, ...taskFields(item, context.caller, fields), ...fromChild(item, textMax) };
   const lines = [
     "",
     say,
     handleLine(view, null),
-    nextLine(next, view.status),
+    nextLine(next, aboutOf(view)),
     ...fencedText(item, textMax, context.nonce),
   ];
   return { json: compact(json), text: lines.join("\n") };
@@ -122,7 +122,7 @@ function essentials({ item }: News, context: ReplyContext): Rendered {
   const settlement = settlements === 0 ? null : settlements;
   return {
     json: compact({ say, next, status, phase, ...handle, settlement }),
-    text: ["", say, handleLine(view, null), nextLine(next, view.status)].join("\n"),
+    text: ["", say, handleLine(view, null), nextLine(next, aboutOf(view))].join("\n"),
   };
 }
 
