@@ -19,6 +19,7 @@ const SURFACE = [
   "test/protocol/tools-{child-text,clients,inputs,programs,rest}.test.ts",
   "test/protocol/wire-{held,http,resume,sessions}.test.ts",
   "test/store/{group-commit,sqlite}.test.ts",
+  "test/workspace/git-changes.test.ts",
 ];
 
 export default defineConfig({

@@ -25,6 +25,7 @@ import { CALLER_TOKEN_PATTERN, openTokens, type TokenStore, tokenFileOf } from "
 import type { Caller } from "./core/caller.ts";
 import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
 import { childEnvironment } from "./config/child-environment.ts";
+import { createAcpDriver } from "./drivers/acp/acp-driver.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
 import { createProgramProbe } from "./drivers/program-probe.ts";
@@ -61,19 +62,41 @@ import { createLocalWorkspace } from "./workspace/local-workspace.ts";
 
 export async function startDaemon(options: StartDaemonInput): Promise<StartDaemonResult> {
   await using opened = createClosingStack();
-  const { loaded } = options;
+  const { config } = options.loaded;
+  const world = await openWorld(options, opened);
+  if (world.kind === "refused") return world;
+
+  let mcpUrl: string | null = null;
+  const engine = buildEngine(options, world, () => mcpUrl);
+  const { mcp, app } = await mountSurfaces(options, world, engine, opened);
+  const bound = await listen(app, config.server.host, config.server.port);
+  if (bound.kind === "refused") return { ...bound, url: null };
+  mcpUrl = `${bound.url}/mcp`;
+
+  // Ready: what is unfinished goes on from here.
+  await engine.start();
+  const ready = readyOf(options, bound.url);
+  const started = { ...ready, url: bound.url, startedAt: new Date(world.clock.wallMs()).toISOString() };
+  const unwritten = writeDaemonFile(config.dataDir, started);
+  if (unwritten !== null) world.log.warn("daemon_file_not_written", { reason: unwritten.reason });
+  const rest = opened.move();
+  return { kind: "started", ready, stop: (mode) => stopAll({ engine, mcp, app, rest, dataDir: config.dataDir }, mode) };
+}
+
+type World = Extract<Awaited<ReturnType<typeof openWorld>>, { readonly kind: "open" }>;
+
+/** What outlives a request: clock, log, storage, tokens, keys, the guard. */
+async function openWorld({ loaded, stderr }: StartDaemonInput, opened: ClosingStack) {
   const { config } = loaded;
   const secrets = createSecrets([CALLER_TOKEN_PATTERN, CHILD_TOKEN_PATTERN]);
   const { mask } = secrets;
-  const log = createPinoLog({ level: config.log.level, stream: options.stderr, terminal: options.stderr.isTTY, mask });
+  const log = createPinoLog({ level: config.log.level, stream: stderr, terminal: stderr.isTTY, mask });
   const clock = createWallClock();
   const meter = createPrometheusMeter({ clients: KNOWN_CLIENTS, tools: TOOL_NAMES });
-  const ids = createUlidSource(clock);
-
-  // The world: the directory's lock comes first, so that nothing else is touched by a second daemon.
+  // The directory's lock comes first, so that nothing else is touched by a second daemon.
   const store = await openSqliteStore({ dataDir: config.dataDir, clock, log, ...thisProcess });
   if (store.kind === "refused") return refusedStore(store.reason, store.detail, config.dataDir);
-  const kept = createMeteredStore(opened.use(store.store), meter, clock);
+  opened.use(store.store);
   const tokens = await openTokens(config.dataDir);
   if (tokens.kind === "refused") return refusal(tokens);
   for (const secret of knownSecrets(loaded)) secrets.add(secret);
@@ -82,110 +105,104 @@ export async function startDaemon(options: StartDaemonInput): Promise<StartDaemo
   const identity = openDaemonId(config.dataDir);
   if (identity.kind === "refused") return refusal(identity);
   const settings = engineSettings(loaded, identity.daemonId);
-
-  // The engine over its adapters.
   const children = createGuardClient({ daemonId: settings.daemonId, leaseMs: settings.guardLeaseMs, clock, log });
   opened.use(children);
-  const drivers = new Map(
-    [withScratch(createCommandDriver()), createFakeDriver()].map((driver) => [driver.name, driver]),
-  );
-  const workspace = createLocalWorkspace(config.workspaces);
-  const notifiers = createNotifiers({
-    targets: config.notify,
-    environment: loaded.environment,
-    commandEnv: childEnvironment(loaded.environment, []),
-    clock,
-    killGroup: thisProcess.killGroup,
-  });
-  const credentials = createChildCredentials(Buffer.from(key.key));
-  let mcpUrl: string | null = null;
-  const engine = createEngine({
-    store: kept,
-    drivers,
-    children,
-    workspace,
-    clock,
-    ids,
+  return {
+    kind: "open",
     log,
-    faults: noFaults,
-    settings,
-    meter,
-    credentials,
-    probe: createProgramProbe(settings.agents, clock),
-    notifiers,
     mask,
-    mcpUrl: () => mcpUrl,
-  });
+    clock,
+    meter,
+    ids: createUlidSource(clock),
+    store: createMeteredStore(store.store, meter, clock),
+    tokens: tokens.tokens,
+    sessionKey: Buffer.from(key.key),
+    credentials: createChildCredentials(Buffer.from(key.key)),
+    settings,
+    children,
+  } as const;
+}
 
-  // The surfaces.
+/** The engine over its adapters. `mcpUrl`: where children find the tools, once somebody listens. */
+function buildEngine({ loaded }: StartDaemonInput, world: World, mcpUrl: () => string | null): RunningEngine {
+  const { clock, settings } = world;
+  const { config, environment } = loaded;
+  const drivers = [withScratch(createCommandDriver()), createAcpDriver(), createFakeDriver()];
+  return createEngine({
+    ...world,
+    drivers: new Map(drivers.map((driver) => [driver.name, driver])),
+    workspace: createLocalWorkspace({ ...config.workspaces, clock, searchPath: environment["PATH"] }),
+    faults: noFaults,
+    probe: createProgramProbe(settings.agents, clock),
+    notifiers: createNotifiers({
+      targets: config.notify,
+      environment,
+      commandEnv: childEnvironment(environment, []),
+      clock,
+      killGroup: thisProcess.killGroup,
+    }),
+    mcpUrl,
+  });
+}
+
+/** The doors: MCP for models, `/api` and `/metrics` for people and operators. */
+async function mountSurfaces(
+  { loaded, version }: StartDaemonInput,
+  world: World,
+  engine: RunningEngine,
+  opened: ClosingStack,
+): Promise<{ readonly mcp: McpSurface; readonly app: FastifyInstance }> {
+  const { config } = loaded;
+  const { clock, log, meter, ids, store, settings, credentials } = world;
   const tools = createTools({ engine, meter, contractVersion: CONTRACT_VERSION, nonce: ids.nonce });
-  const serverInfo = { name: "delegate-mcp", title: "delegate-mcp", version: options.version };
   const clientOf = (client: { readonly name: string } | null) =>
     client === null ? undefined : config.clients[client.name];
   const mcp = createMcpPlugin({
     tools,
     instructions: INSTRUCTIONS,
-    serverInfo,
-    sessionKey: Buffer.from(key.key),
+    serverInfo: { name: "delegate-mcp", title: "delegate-mcp", version },
+    sessionKey: world.sessionKey,
     callerOf,
     clock,
     log,
     slices: { overrideMs: (client) => clientOf(client)?.waitSliceMs ?? null, learnedMs: () => null },
     eraOverride: (client) => clientOf(client)?.era ?? null,
   });
+  const { daemonId } = settings;
   const authenticate = createIdentify({
-    daemonId: settings.daemonId,
-    byToken: config.server.auth === "none" ? () => LOCAL : (token) => callerOfToken(tokens.tokens, token),
-    peers: createPeers({ platform: thisProcess.platform, daemonId: settings.daemonId }),
+    daemonId,
+    byToken: config.server.auth === "none" ? () => LOCAL : (token) => callerOfToken(world.tokens, token),
+    peers: createPeers({ platform: thisProcess.platform, daemonId }),
     credentials,
     childOf: engine.childOf,
   });
-  const calls = { engine, ...createLocalCalls(tools, ids.nonce) };
   const eventLoop = watchEventLoop();
   opened.use({ [Symbol.asyncDispose]: async () => eventLoop[Symbol.dispose]() });
+  const render = (openConnections: () => number) =>
+    meter.render({
+      tasks: () => store.counts(),
+      running: () => engine.load().running,
+      queued: () => engine.load().queued,
+      waiting: () => engine.waiting,
+      openConnections,
+      eventLoopDelay: eventLoop.take,
+    });
+  const calls = { engine, ...createLocalCalls(tools, ids.nonce) };
+  const following = { upkeep: engine.upkeep, clock, keepAliveMs: config.server.keepAliveMs, authenticate, log };
   const app = await createHttpApp({
     ...config.server,
     authenticate,
-    isReady: () => kept.healthy(),
+    isReady: () => store.healthy(),
     mcp: mcp.plugin,
     people: [
       createTaskRoutes(calls),
       createThreadRoutes(calls),
-      createUpkeepRoutes({
-        ...calls,
-        upkeep: engine.upkeep,
-        clock,
-        keepAliveMs: config.server.keepAliveMs,
-        authenticate,
-        log,
-      }),
-      createMetricsRoute({
-        render: (openConnections) =>
-          meter.render({
-            tasks: () => kept.counts(),
-            running: () => engine.load().running,
-            queued: () => engine.load().queued,
-            waiting: () => engine.waiting,
-            openConnections,
-            eventLoopDelay: eventLoop.take,
-          }),
-      }),
+      createUpkeepRoutes({ ...calls, ...following }),
+      createMetricsRoute({ render }),
     ],
     log,
   });
-  const bound = await listen(app, config.server.host, config.server.port);
-  if (bound.kind === "refused") return { ...bound, url: null };
-
-  mcpUrl = `${bound.url}/mcp`;
-
-  // Ready: what is unfinished goes on from here.
-  await engine.start();
-  const ready = readyOf(options, bound.url);
-  const started = { ...ready, url: bound.url, startedAt: new Date(clock.wallMs()).toISOString() };
-  const unwritten = writeDaemonFile(config.dataDir, started);
-  if (unwritten !== null) log.warn("daemon_file_not_written", { reason: unwritten.reason });
-  const rest = opened.move();
-  return { kind: "started", ready, stop: (mode) => stopAll({ engine, mcp, app, rest, dataDir: config.dataDir }, mode) };
+  return { mcp, app };
 }
 
 /** Waits end first, children next; requests are answered until the last moment. */

@@ -29,7 +29,7 @@ const itemShape = {
       kind: optionalText,
       optionIds: z.array(z.string()).optional(),
       /** What was answered, where somebody has. */
-      answer: z.unknown().optional(),
+      answer: optionalText,
     })
     .optional(),
   problem: z

@@ -101,16 +101,15 @@ function placesOf(parts: readonly Part[]): ReadonlyMap<string, Part> {
 
 async function follow(command: Command, taskId: string, reading: Reading, signal: AbortSignal): Promise<number> {
   await using wakeUps = createWakeUps(command, taskId);
-  let told = "";
+  let isTold = false;
   for (let wasSettled = false; ; ) {
     const read = await reading.toTheEnd();
     if (read.kind !== "answer" || read.answer.error !== undefined || wasSettled || command.io.stdout.isClosed)
       return finish(command, read, !reading.hasPrinted());
     const { answer } = read;
-    const question = needsAnswer(answer) ? (answer.question?.questionId ?? "") : "";
-    if (question !== "" && question !== told)
-      note(command.io, command.options, `It asks something (${question}): delegate-mcp show ${taskId}`);
-    told = question;
+    if (needsAnswer(answer) && !isTold)
+      note(command.io, command.options, `It asks something: delegate-mcp show ${taskId}`);
+    isTold = needsAnswer(answer);
     // What was written between the page and the end is read once more.
     wasSettled = isSettled(answer);
     if (!wasSettled) await wakeUps.next(LOOK_MS, signal);

@@ -29,7 +29,7 @@ export function createRetention(world: {
 }): Retention {
   const { store, clock, log, retention } = world;
   let timer: Timer | null = null;
-  let stopped = false;
+  const stopping = new AbortController();
 
   const before = (keptMs: number): number => clock.wallMs() - keptMs;
 
@@ -49,7 +49,7 @@ export function createRetention(world: {
 
   async function removeAll<Id>(find: () => Promise<readonly Id[]>, remove: (id: Id) => Promise<void>): Promise<number> {
     let removed = 0;
-    for (let found = await find(); found.length > 0 && !stopped; found = await find()) {
+    for (let found = await find(); found.length > 0 && !stopping.signal.aborted; found = await find()) {
       for (const id of found) await remove(id);
       removed += found.length;
     }
@@ -62,7 +62,7 @@ export function createRetention(world: {
       const batch = LIMITS.retentionBatch;
       const count = await store.write((tx) => tx.forgetReceipts(before(retention.tombstonesMs), batch));
       forgotten += count;
-      if (count < batch || stopped) return forgotten;
+      if (count < batch || stopping.signal.aborted) return forgotten;
     }
   }
 
@@ -81,7 +81,7 @@ export function createRetention(world: {
     prune({ dryRun: false })
       .catch((error: unknown) => log.error("retention_failed", { error: String(error) }))
       .finally(() => {
-        if (!stopped) timer = clock.after(LIMITS.retentionEveryMs, soon);
+        if (!stopping.signal.aborted) timer = clock.after(LIMITS.retentionEveryMs, soon);
       });
   }
 
@@ -89,7 +89,7 @@ export function createRetention(world: {
     prune,
     start: soon,
     [Symbol.dispose]() {
-      stopped = true;
+      stopping.abort();
       timer?.[Symbol.dispose]();
     },
   };

@@ -159,7 +159,7 @@ function metaOfRefusal({ clientRequestId, recorded }: Of<"refusal">): AnswerJson
 
 /** A question that is still open, so that whoever answered it wrongly sees what can be chosen. */
 function questionOf(about: TaskView | null): AnswerJson | null {
-  if (about?.question == null) return null;
+  if (about === null || about.question === null) return null;
   const { questionId, kind, optionIds } = about.question;
   return { questionId, kind, optionIds: shownOptions(optionIds) };
 }

@@ -9,18 +9,24 @@ import { realpath, stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 
 import { isAtOrBelow } from "../core/workspace-claim.ts";
+import type { Clock } from "../ports/clock.ts";
 import type { ResolvedWorkspace, Workspace, WorkspaceReason } from "../ports/workspace.ts";
+import { createGitChanges } from "./git-changes.ts";
 
 export type LocalWorkspaceOptions = {
   /** Absolute paths; each is resolved anew per request, so that a root may be a link or appear later. */
   readonly roots: readonly string[];
   /** Callers' paths that mean another path here (containers). The first match counts. */
   readonly map: readonly { readonly from: string; readonly to: string }[];
+  readonly clock: Clock;
+  /** Where `git` is looked for, as in `PATH`; without it, in the usual folders. */
+  readonly searchPath?: string | undefined;
 };
 
-export function createLocalWorkspace({ roots, map }: LocalWorkspaceOptions): Workspace {
+export function createLocalWorkspace({ roots, map, clock, searchPath }: LocalWorkspaceOptions): Workspace {
   return {
     roots,
+    ...createGitChanges({ roots, clock, searchPath: searchPath ?? null }),
     async resolve(wanted) {
       const path = wanted === null ? onlyRoot(roots) : mapped(wanted, map);
       if (typeof path !== "string") return path;

@@ -8,13 +8,13 @@ import { at, textAt } from "../support/json.ts";
 import { createCliWorld, refusal, settled, task, taskId, until } from "./cli-world.ts";
 import { createPeopleWorld } from "./people-world.ts";
 
-type Part = { readonly who: string; readonly at: number; readonly text: string; readonly atMs?: number };
+type Part = { readonly who: string; readonly at: number; readonly text: string; readonly time: string };
 
-const said = (at: number, text: string, who = "child"): Part => ({ who, at, text, atMs: Date.UTC(2026, 0, 1) });
+const said = (at: number, text: string, who = "child"): Part => ({ who, at, text, time: "2026-01-01T00:00:00.000Z" });
 
 /** A page as `thread_read` answers it. */
 function page(parts: readonly Part[], more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
-  return task({ say: "PAGE.", messages: parts, ...more });
+  return task({ say: "PAGE.", fromChild: { note: "x", view: "messages", parts }, ...more });
 }
 
 /** A thread that a test lets grow, read in pages of at most `size` parts; a cursor is the number of parts before. */
@@ -150,10 +150,7 @@ describe("logs --follow", () => {
 
   it("tells that the task asks something, once for each question", async () => {
     let status = "working";
-    const question = { questionId: "q_3", optionIds: ["yes"] };
-    await using world = await createPeopleWorld({
-      answer: () => page([said(1, "one")], { status, ...(status === "input_required" ? { question } : {}) }),
-    });
+    await using world = await createPeopleWorld({ answer: () => page([said(1, "one")], { status }) });
     const running = world.start(["logs", TASK_ID, "-f"]);
     await until(() => world.server.followers() === 1, "it follows");
     status = "input_required";
@@ -165,7 +162,7 @@ describe("logs --follow", () => {
     status = "completed";
     world.server.change();
     const { stderr } = await running.ended;
-    expect(stderr).toBe(`It asks something (q_3): delegate-mcp show ${TASK_ID}\n`);
+    expect(stderr).toBe(`It asks something: delegate-mcp show ${TASK_ID}\n`);
   });
 
   it("ends with 130 on Ctrl-C and touches nothing (P7)", async () => {
@@ -209,9 +206,17 @@ describe("answer", () => {
     world.answer(() => ({ json: recorded }));
     const { code, stderr } = await world.run(["answer", taskId(), "q_3", "allow_once"]);
     expect(code).toBe(7);
-    expect(stderr).toContain("  q_3 answered reject by person bob\n");
+    expect(stderr).toContain("  q_3 answered: reject by person bob\n");
     const { stdout } = await world.run(["answer", taskId(), "q_3", "allow_once", "--json"]);
     expect(JSON.parse(stdout)).toEqual(recorded);
+  });
+
+  it("names the options where the one that was given is none of them", async () => {
+    const question = { questionId: "q_3", kind: "permission", optionIds: ["allow_once", "reject"] };
+    await using world = await createCliWorld();
+    world.answer(() => ({ status: 400, json: { ...refusal("invalid_arguments", "NOT DONE."), question } }));
+    const { code, stderr } = await world.run(["answer", taskId(), "q_3", "perhaps"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("  q_3 options: allow_once, reject\n")]);
   });
 
   it("is what a wait names when a task asks something", async () => {

@@ -102,7 +102,7 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
   const drivers = new Map<string, Driver>(
     [withScratch(createCommandDriver()), driver].map((known) => [known.name, known]),
   );
-  const workspace = createLocalWorkspace({ roots: [join(root, "work")], map: [] });
+  const workspace = createLocalWorkspace({ roots: [join(root, "work")], map: [], clock });
   const engine = createEngine({
     ...PLAIN_PARTS,
     ...options.parts,

@@ -4,6 +4,7 @@ import { mkdirSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createLocalWorkspace } from "../../src/workspace/local-workspace.ts";
+import { createStepClock } from "../support/step-clock.ts";
 import { createTempDirectory, type TempDirectory } from "../support/test-store.ts";
 
 let directory: TempDirectory;
@@ -23,7 +24,7 @@ const resolved = (name: string) => ({ kind: "resolved", path: join(base, name) }
 const refused = (code: string, reason: string) => ({ kind: "refused", code, reason });
 
 function workspace(...roots: readonly string[]) {
-  return createLocalWorkspace({ roots: roots.map((root) => join(base, root)), map: [] });
+  return createLocalWorkspace({ roots: roots.map((root) => join(base, root)), map: [], clock: createStepClock() });
 }
 
 describe("a directory for a child", () => {

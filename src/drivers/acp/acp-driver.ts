@@ -126,7 +126,7 @@ async function converse(scene: Scene): Promise<Ending> {
   await report({ kind: "bound", process: child.process, nativeSessionId: sessionId });
   if (scene.tools.signal.aborted) return endingOf({ end: "lost" });
   scene.sessionId = sessionId;
-  turn.begin(sessionId);
+  turn.begin(sessionId, session.resumed);
   scene.prompted = true;
   const prompt = [{ type: "text" as const, text: promptFor(order, session) }];
   const answer = await connection.call(methods.agent.session.prompt, { sessionId, prompt });
