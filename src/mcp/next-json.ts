@@ -27,7 +27,9 @@ export function nextOfTask(view: TaskView, step: NextStep, context: NextContext)
   // Once it is put right, the same task goes on.
   if (step.kind === "fix" && step.tool === undefined && step.change === undefined && outcome !== null)
     return { kind: "fix", ...continueCall(handle.taskId, settlements) };
-  return nextJson(step, [], context);
+  const next = nextJson(step, [], context);
+  // Where there is nothing to choose from, the answer is a text.
+  return step.kind === "answer" && view.question?.optionIds.length === 0 ? { ...next, add: ["text"] } : next;
 }
 
 function continueCall(taskId: TaskId, afterSettlement: number): AnswerJson {

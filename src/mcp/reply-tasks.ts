@@ -25,7 +25,7 @@ import {
 } from "./reply-parts.ts";
 import { aboutOf, handleLine, nextLine } from "./reply-text.ts";
 import { taskFields } from "./task-fields.ts";
-import { leftNote, sayOf, sayState } from "./wording.ts";
+import { isLongQuiet, leftNote, sayOf, sayState } from "./wording.ts";
 
 type News = WaitItem & { readonly kind: "news" };
 
@@ -93,7 +93,12 @@ function frame(
   const error = storageError(answer.storageTrouble);
   return {
     json: compact({ say, next, waitEnded, error, tasks, counts, ...pendingFields(pending) }),
-    text: [say, nextLine(next), ...pendingLines(pending), ...rendered.map(({ text }) => text)].join("\n"),
+    text: [
+      say,
+      nextLine(next, null, isLongQuiet({ ...answer, next: step })),
+      ...pendingLines(pending),
+      ...rendered.map(({ text }) => text),
+    ].join("\n"),
   };
 }
 

@@ -18,19 +18,20 @@ export function aboutOf(view: TaskView): About {
   return view.phase === "settled" ? view.status : view.phase;
 }
 
-export function nextLine(next: Json, about: About | null = null): string {
+/** `turnMayEnd`: that the turn may end has been said before this line. */
+export function nextLine(next: Json, about: About | null = null, turnMayEnd = false): string {
   const { kind, tool } = next;
   const call = `${String(tool)} ${JSON.stringify(next["arguments"] ?? {})}`;
   const change = JSON.stringify(next["change"] ?? {});
   switch (kind) {
     case "wait":
-      return `NEXT: ${call}. ${waitNote(about)}`;
+      return `NEXT: ${call}. ${waitNote(about, turnMayEnd)}`;
     case "use_result":
       return about === "cancelled"
         ? "NEXT: nothing; it is cancelled. Only if the work is wanted after all: task_continue."
         : "NEXT: use the result. A follow-up to the same child: task_continue.";
     case "answer":
-      return `NEXT: ${call} plus the optionId you choose. Allow only what your user has allowed; else ask the user.`;
+      return `NEXT: ${call} plus ${answerOf(next)}. Allow only what your user has allowed; else ask the user.`;
     case "continue":
       return `NEXT: ${call}. Do not delegate it again: that would lose the finished steps.`;
     case "repeat_same_call":
@@ -46,23 +47,29 @@ export function nextLine(next: Json, about: About | null = null): string {
   }
 }
 
+function answerOf({ add }: Json): string {
+  return Array.isArray(add) && add.includes("text") ? "text, your answer" : "the optionId you choose";
+}
+
 /** What one is tempted to do instead of waiting depends on what one has just heard; long words only where it is much. */
-function waitNote(about: About | null): string {
+function waitNote(about: About | null, turnMayEnd: boolean): string {
+  const instead = turnMayEnd
+    ? "Or do other work."
+    : "Or do other work, or end your turn and tell the user the task id.";
   switch (about) {
     case "accepted":
       return "Start any other tasks first. If a call fails, this task goes on; you may also end your turn and tell the user the task id.";
     case "starting":
     case "running":
     case "attached":
-    case "stopping":
       return "Do not start it again.";
     case "healing":
     case "paused":
     case "recovering":
     case "stalled":
-      return "Or do other work, or end your turn and tell the user the task id. Do not start it again and do not do the work yourself.";
+      return `${instead} Do not start it again and do not do the work yourself.`;
     default:
-      return "Or do other work, or end your turn and tell the user the task id. Do not start it again.";
+      return `${instead} Do not start it again.`;
   }
 }
 

@@ -31,7 +31,7 @@ import { renderTasks } from "./reply-tasks.ts";
 import { type About, aboutOf, handleLine, nextLine, putRightLine } from "./reply-text.ts";
 import { isBrief, shownPath, shownTitle, taskFields } from "./task-fields.ts";
 import type { ToolAnswer } from "./tool.ts";
-import { isAccepted, sayOf } from "./wording.ts";
+import { isAccepted, isLongQuiet, sayOf } from "./wording.ts";
 
 /** Codes that are the caller's or the server's mistake; a child's outcome or a refusal never is (contract §6). */
 export const ERRORS: ReadonlySet<Code> = new Set([
@@ -99,7 +99,7 @@ function taskWith(answer: Of<"task">, textMax: number, context: ReplyContext): R
     say,
     handleLine(item.view, answer.clientRequestId) + settlementNote(item),
     ...otherLines(answer),
-    nextLine(next, aboutAnswer(answer)),
+    nextLine(next, aboutAnswer(answer), isLongQuiet(answer)),
     ...pendingLines(answer.pending),
     ...fencedText(item, textMax, context.nonce),
   ];

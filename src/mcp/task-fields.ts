@@ -1,7 +1,7 @@
 /**
  * The fields of one task in an answer, in the order of contract §6, from `status` to `continuable`.
  *
- * Invariant: what never changes is left out where a caller who was told of the task hears that nothing is new.
+ * Invariant: what never changes is left out of a wait's answer to a caller who was told of the task and has to go on waiting.
  *
  * Absent on purpose: `say`, `next` and everything a child wrote.
  */
@@ -19,7 +19,7 @@ type CallFields = Pick<TaskAnswer, "created" | "replayedAgeMs" | "waitEnded" | "
 
 /** True for an answer that repeats what its caller knows but for how the work is going. */
 export function isBrief(view: TaskView, { waitEnded, toldBefore }: CallFields): boolean {
-  return waitEnded === "slice" && toldBefore && view.phase !== "settled";
+  return waitEnded !== null && toldBefore && view.status === "working";
 }
 
 export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: CallFields): Record<string, unknown> {

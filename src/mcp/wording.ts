@@ -9,7 +9,6 @@
 import type { FailureClass } from "../core/failure.ts";
 import type { TaskView } from "../core/describe.ts";
 import type { ProofKind } from "../core/task.ts";
-import type { NextStep } from "../core/next-step.ts";
 import { assertNever } from "../core/assert.ts";
 import { sanitiseLine } from "../core/sanitise.ts";
 import type { AgentsAnswer, Answer, PageAnswer, TaskAnswer, TaskItem, TasksAnswer } from "../ports/engine.ts";
@@ -54,7 +53,7 @@ function sayOfTask(answer: TaskAnswer): string {
     return `RESTARTING: the wait has ended, the task has not: ${named(view)} goes on or resumes by itself after the restart.`;
   }
   if (isAccepted(answer)) return sayAccepted(item);
-  const notes = [sentNote(answer), replayNote(answer), quietNote(answer, answer.next)];
+  const notes = [sentNote(answer), replayNote(answer), quietNote(answer)];
   return joined(sayState(item, answer.stepsTold), ...notes);
 }
 
@@ -72,10 +71,13 @@ function continuedBy(view: TaskView): string {
 
 const QUIET_SLICES_MAX = 5;
 
-/** Whoever has heard nothing new that often may rather be done with its turn. */
-function quietNote({ quietSlices }: { readonly quietSlices: number }, next: NextStep): string {
-  const isLong = quietSlices >= QUIET_SLICES_MAX && next.kind === "wait";
-  return isLong ? "You may end your turn; the result is kept." : "";
+/** Whoever has heard nothing new that often may rather be done with its turn; `say` then tells so. */
+export function isLongQuiet({ quietSlices, next }: Pick<TasksAnswer, "quietSlices" | "next">): boolean {
+  return quietSlices >= QUIET_SLICES_MAX && next.kind === "wait";
+}
+
+function quietNote(answer: Pick<TasksAnswer, "quietSlices" | "next">): string {
+  return isLongQuiet(answer) ? "You may end your turn; the result is kept." : "";
 }
 
 function sayAccepted(item: TaskItem): string {
@@ -209,7 +211,7 @@ const PROOF: Readonly<Record<ProofKind, string>> = {
 };
 
 function sayTasks(answer: TasksAnswer): string {
-  return joined(sayOfTasks(answer), quietNote(answer, answer.next), storageNote(answer.storageTrouble));
+  return joined(sayOfTasks(answer), quietNote(answer), storageNote(answer.storageTrouble));
 }
 
 function sayOfTasks(answer: TasksAnswer): string {
