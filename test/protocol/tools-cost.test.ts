@@ -124,11 +124,14 @@ async function anHour(sliceMaxMs: number): Promise<Hour> {
 
 /** Moves time on until the wait is answered. */
 async function waited(test: TestEngine, args: object, sliceMaxMs: number): Promise<TestAnswer> {
-  let answer: TestAnswer | null = null;
   const untilMs = test.clock.monotonicMs() + sliceMaxMs;
-  const waiting = test.call("task_wait", { ...args }, { sliceMaxMs }).then((given) => (answer = given));
+  const answers: TestAnswer[] = [];
+  const waiting = test.call("task_wait", { ...args }, { sliceMaxMs }).then((given) => {
+    answers.push(given);
+    return given;
+  });
   await test.settle();
-  while (answer === null && test.clock.monotonicMs() <= untilMs)
+  while (answers.length === 0 && test.clock.monotonicMs() <= untilMs)
     await test.clock.advanceAndSettle(test.clock.nextInMs() ?? sliceMaxMs);
   return waiting;
 }

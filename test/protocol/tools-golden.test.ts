@@ -114,7 +114,7 @@ const WORK: readonly Case[] = [
       test.children.holdStops();
       await test.engine.start();
       await test.settle();
-      return test.status(taskId);
+      return await test.status(taskId);
     },
   ],
   [
