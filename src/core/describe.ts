@@ -21,7 +21,8 @@ export type TaskView = {
   readonly status: Status;
   readonly phase: Phase;
   readonly spec: Spec;
-  readonly key: string;
+  /** Null for readers who did not choose it (see `withoutWords`). */
+  readonly key: string | null;
   readonly conversation: string | null;
   readonly createdAtMs: number;
   /** Age of the task at the moment of the view. */
@@ -104,6 +105,13 @@ export function withoutAnswering(view: TaskView, instead: "wait" | "ask_user"): 
     instead === "wait" ? { kind: "wait", seen: [{ taskId: handle.taskId, news, steps }] } : { kind: "ask_user" };
   return { ...view, next };
 }
+
+/** The same view for somebody to whom the words of whoever delegated the task are a child's words (P17). */
+export function withoutWords(view: TaskView): TaskView {
+  return { ...view, spec: { ...view.spec, title: TITLE_OF_A_CHILD }, key: null };
+}
+
+export const TITLE_OF_A_CHILD = "work that a child delegated";
 
 export function statusOf(task: Task): Status {
   const { state } = task;
