@@ -237,9 +237,9 @@ describe("a child that found an admin's token", () => {
         { helper: steps, how: "child" },
         { helper: steps, how: "session" },
         { save: file },
-        { hang: true },
+        { waitFile: "never" },
       ]),
-      { hang: true },
+      { waitFile: "never" },
     ]);
     const report = await savedReport(file);
     const size = steps.length;
