@@ -11,7 +11,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { CODES, type Code } from "../src/core/rejection.ts";
 import { DESCRIPTIONS, TOOL_NAMES } from "../src/mcp/descriptions.ts";
-import type { JsonSchema, Tool } from "../src/mcp/tool.ts";
+import type { Tool } from "../src/mcp/tool.ts";
 import { startTestEngine } from "../test/support/test-engine.ts";
 import { exampleOf, questionExample, type ToolExample } from "./tool-examples.ts";
 import { ARGUMENT_NOTES, KEPT_FOR_LATER, REFUSALS } from "./tool-notes.ts";
@@ -135,7 +135,7 @@ function cell(text: string): string {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-function fieldsIn(value: JsonSchema | unknown): Fields {
+function fieldsIn(value: unknown): Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
 
