@@ -46,7 +46,7 @@ function emptyPage({ find, cursor }: LogAsked, next: LogCursor | null): ThreadPa
 }
 
 /** Reading a part that holds next to nothing takes as long as looking through so many characters. */
-const PART_COST = 400;
+const PART_COST = 1_000;
 
 async function fill(log: LogReader, builder: PageBuilder, { find, cursor }: LogAsked): Promise<LogCursor | null> {
   let { from } = cursor;
