@@ -30,18 +30,21 @@ export function partsOf(answer: Answer): readonly Part[] {
   return page.success ? page.data.parts : [];
 }
 
-/** True for views that are one text, which a program gets as it is. */
-function isText(view: View, isFind: boolean): boolean {
-  return (view === "result" || view === "changes") && !isFind;
+export type Asked = { readonly view?: View; readonly find?: string };
+
+/** True for a view that is one text, where a program reads it: it gets that text as it is. */
+export function isPrintedAsText({ io, options }: Command, { view, find }: Asked): boolean {
+  const isText = (view === "result" || view === "changes") && find === undefined;
+  return isText && options.json !== true && !io.stdout.isTTY;
 }
 
 /** Shows parts: to a person under a heading each, to a program a line each, and a view that is one text as that text. */
-export function printParts(command: Command, parts: readonly Part[], view: View, isFind: boolean): void {
+export function printParts(command: Command, parts: readonly Part[], asked: Asked): void {
   const { io, options } = command;
   const { stdout } = io;
   if (options.json === true) {
     for (const part of parts) printJson(stdout, part);
-  } else if (!stdout.isTTY && isText(view, isFind)) {
+  } else if (isPrintedAsText(command, asked)) {
     for (const part of parts) stdout.write(part.text);
   } else if (!stdout.isTTY) {
     printRows(

@@ -49,8 +49,9 @@ function limitReached({ circumstances, origin }: DelegateTask): Rejection | null
 function busy({ circumstances, spec }: DelegateTask): Rejection | null {
   const { claimHolder: holder, holderIsAbove, onBusy } = circumstances;
   if (holder === null || (onBusy === "queue" && !holderIsAbove)) return null;
-  const detail: Rejection["detail"] = { cwd: spec.cwd, sinceMs: holder.sinceMs, mine: holder.mine ? "yes" : "no" };
-  const named = holder.mine ? { ...detail, holder: holder.handle.taskId } : detail;
+  const mine = holderIsAbove ? "above" : holder.mine ? "yes" : "no";
+  const detail: Rejection["detail"] = { cwd: spec.cwd, sinceMs: holder.sinceMs, mine };
+  const named = mine === "yes" && holder.mine ? { ...detail, holder: holder.handle.taskId } : detail;
   const change: Readonly<Record<string, string>> = holderIsAbove ? { access: "read" } : { onBusy: "queue" };
   return reject("workspace_busy", { kind: "fix", change }, named);
 }

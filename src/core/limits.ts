@@ -29,8 +29,8 @@ export const LIMITS = {
   /** Characters of one page of `thread_read`, and what is shown unless asked otherwise. */
   pageCharactersMin: 200,
   pageCharactersMax: 8_000,
-  /** What `find` looks through in one call; a longer text is looked through by further calls. */
-  findBytesMax: 8 * 1024 * 1024,
+  /** What a page of a log looks through at most; a longer one is looked through by further calls. */
+  findCharactersAtOnce: 2 * 1024 * 1024,
   findCharactersMax: 200,
   /** A question's parts; nobody reads more. */
   questionOptionsMax: 24,

@@ -8,13 +8,13 @@ import type { Caller } from "../core/caller.ts";
 import type { Task } from "../core/task.ts";
 import { PERMISSIONS } from "../core/task.ts";
 import type { AgentProbe } from "../ports/agent-probe.ts";
-import type { AgentLine, AgentLimits, Answer } from "../ports/engine.ts";
+import type { AgentHealth, AgentLine, AgentLimits, Answer } from "../ports/engine.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import type { Courier } from "./courier.ts";
 
 export type Agents = {
   list(caller: Caller): Promise<Answer>;
-  /** The agent of calls that name none: the operator's, else the first whose program is there, else the first; null: none. */
+  /** The agent of calls that name none: the operator's, else the first whose program is there (or may be), else the first; null: none. */
   default(): string | null;
 };
 
@@ -33,7 +33,8 @@ export function createAgents(world: {
   function defaultAgent(): string | null {
     if (settings.defaultAgent !== null) return settings.defaultAgent;
     const names = [...agents.keys()];
-    return names.find((name) => probe.health(name) !== "missing") ?? names[0] ?? null;
+    const first = (health: AgentHealth): string | undefined => names.find((name) => probe.health(name) === health);
+    return first("ready") ?? first("unknown") ?? names[0] ?? null;
   }
 
   function lineOf(name: string, agent: AgentSettings, healing: number): AgentLine {

@@ -96,7 +96,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
   const courier = createCourier(store);
   const live = createLiveTasks();
   const followers = createFollowers(clock, log);
-  const herald = createHerald({ ...world, url: world.mcpUrl });
+  const herald = createHerald({ ...world, url: () => world.mcpUrl()?.replace(/\/mcp$/, "") ?? null });
   const recorded = createExecutor({ ...world, noticesOf: herald.noticesOf }, changed);
   const sleeps = createMachineSleep({ store, clock, log, executor: recorded });
   const executor = createCarefulExecutor(recorded, sleeps, doubted);
@@ -115,6 +115,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
     log,
     slotsMax: settings.limits.concurrentChildren,
     holds: runner.holds,
+    onRead: runner.changed,
     slotsTaken: runner.running,
     perform: performer.perform,
   });

@@ -9,6 +9,7 @@ import type { Task } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Store } from "../ports/store.ts";
 import type { ExportLine } from "../ports/upkeep.ts";
+import { excerptNameOf } from "./attempt-runner.ts";
 
 const EVENTS_AT_ONCE = 500;
 const ENTRIES_AT_ONCE = 200;
@@ -24,7 +25,7 @@ export async function* exportLines(store: Store, clock: Clock, task: Task): Asyn
     const page = await store.events(taskId, events, EVENTS_AT_ONCE);
     for (const { number, event } of page) {
       events = number;
-      for (const name of textNamesIn(event)) names.add(name);
+      for (const name of textNamesIn(event)) names.add(name).add(excerptNameOf(name));
       yield { kind: "event", number, event };
     }
     if (page.length < EVENTS_AT_ONCE) break;

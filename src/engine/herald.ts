@@ -14,6 +14,7 @@ import type { Log } from "../ports/log.ts";
 import type { Meter } from "../ports/meter.ts";
 import type { Notifier, NoticeMessage } from "../ports/notifier.ts";
 import type { Notice, Store } from "../ports/store.ts";
+import { pause } from "./pause.ts";
 
 export type Herald = AsyncDisposable & {
   /** Notices of a task that has just settled, to be stored in the same transaction. */
@@ -23,6 +24,8 @@ export type Herald = AsyncDisposable & {
 };
 
 const AT_ONCE = 20;
+/** How long a stop waits for a notifier that is being told; its notice stays stored and is told again. */
+const STOP_MS = 2_000;
 
 export function createHerald(world: {
   readonly store: Store;
@@ -38,14 +41,19 @@ export function createHerald(world: {
   let working: Promise<void> | null = null;
   let again = false;
   let stopped = false;
+  let abandoned = false;
+  let emptied = false;
 
   async function deliverDue(): Promise<void> {
     for (;;) {
       const due = await store.dueNotices(clock.wallMs(), AT_ONCE);
       if (due.length === 0 || stopped) break;
-      await Promise.all(due.map(deliver));
+      // All of them are waited for, also where one could not be written, so that none is told twice at the same time.
+      const told = await Promise.allSettled(due.map(deliver));
+      for (const each of told) if (each.status === "rejected") throw each.reason;
     }
     const nextMs = stopped ? null : await store.nextNoticeAtMs();
+    emptied = nextMs === null;
     if (nextMs !== null) lookIn(Math.max(0, nextMs - clock.wallMs()));
   }
 
@@ -55,6 +63,8 @@ export function createHerald(world: {
     // A target that was taken out of the configuration gets nothing any more.
     if (notifier === undefined) return store.write((tx) => tx.dropNotice(noticeId));
     const outcome = await notifier.deliver(await messageOf(notice));
+    // The store is closed by now; the notice is still in it.
+    if (abandoned) return;
     if (outcome.kind === "delivered") {
       meter.notified("delivered");
       return store.write((tx) => tx.dropNotice(noticeId));
@@ -96,7 +106,8 @@ export function createHerald(world: {
   }
 
   function look(): void {
-    if (stopped || notifiers.size === 0) return;
+    // Without notifiers nothing new comes, but there may be notices for earlier ones.
+    if (stopped || (notifiers.size === 0 && emptied)) return;
     if (working !== null) {
       again = true;
       return;
@@ -134,7 +145,8 @@ export function createHerald(world: {
     async [Symbol.asyncDispose]() {
       stopped = true;
       timer?.[Symbol.dispose]();
-      await working;
+      if (working !== null && !abandoned) await Promise.race([working, pause(clock, STOP_MS)]);
+      abandoned = true;
     },
   };
 }

@@ -1,12 +1,12 @@
 /**
  * Fills one page of `thread_read` with parts of a child's thread.
  *
- * Invariant: a page's size is counted as it will travel, in characters of JSON of sanitised text, so that no client's limit
- * ever cuts it; a part that does not fit as a whole is cut, and the next page goes on right there.
+ * Invariant: a page's size is counted as it will travel, in characters of JSON or of the text form, whichever is more, so that
+ * no client's limit ever cuts it; a part that does not fit as a whole is cut, and the next page goes on right there.
+ * Invariant: texts come sanitised as a whole, because a sequence that is cut in two is none for either half.
  */
 
 import { headOf } from "../core/excerpt.ts";
-import { sanitise } from "../core/sanitise.ts";
 import type { ThreadPart } from "../ports/engine.ts";
 
 export type PageBuilder = {
@@ -31,28 +31,39 @@ export function createPageBuilder(charactersMax: number): PageBuilder {
     isFull,
     add(part, from) {
       if (isFull()) return from;
-      const rest = part.text.slice(from);
-      const taken = fitting(rest, left - PART_CHARACTERS);
-      const text = sanitise(taken);
+      const { text, size } = fitting(part.text, from, left - PART_CHARACTERS);
       parts.push({ ...part, text });
-      left -= PART_CHARACTERS + sizeOf(text);
-      if (taken.length === rest.length) return null;
+      left -= PART_CHARACTERS + size;
+      const next = from + text.length;
+      if (next >= part.text.length) return null;
       // What could not be added whole ends the page, also where a few characters would still fit.
       left = 0;
-      return from + taken.length;
+      return next;
     },
   };
 }
 
-/** The longest beginning of `text` that takes at most `room` characters of JSON; never empty. */
-function fitting(text: string, room: number): string {
-  let taken = headOf(text, room);
-  for (let size = sizeOf(sanitise(taken)); size > room && taken.length > 1; size = sizeOf(sanitise(taken))) {
-    taken = headOf(text, Math.max(1, Math.min(taken.length - 1, Math.floor((taken.length * room) / size))));
+/** The longest piece of `text` from `from` on that takes at most `room` characters; never empty if there is any. */
+function fitting(text: string, from: number, room: number): { readonly text: string; readonly size: number } {
+  let size = 0;
+  let end = from;
+  while (end < text.length) {
+    const more = sizeOf(text.charCodeAt(end));
+    if (size + more > room) break;
+    size += more;
+    end += 1;
   }
-  return taken === "" ? headOf(text, 2) : taken;
+  const piece = headOf(text.slice(from), end - from);
+  return { text: piece === "" ? headOf(text.slice(from), 2) : piece, size };
 }
 
-function sizeOf(text: string): number {
-  return JSON.stringify(text).length - 2;
+const TAB = 9;
+const LINE_FEED = 10;
+const QUOTE = 34;
+const BACKSLASH = 92;
+
+/** A line end takes two characters of JSON; in the text form one, and two more where the next line has to be quoted. */
+function sizeOf(unit: number): number {
+  if (unit === LINE_FEED) return 3;
+  return unit === QUOTE || unit === BACKSLASH || unit === TAB ? 2 : 1;
 }

@@ -11,7 +11,7 @@ import type { Command, StopReport } from "../core/command.ts";
 import { decide } from "../core/decide.ts";
 import { attemptIdOf, type TaskId } from "../core/ids.ts";
 import { type Intent, REAP_AGAIN_MS } from "../core/plan.ts";
-import type { Attempt, Task } from "../core/task.ts";
+import type { Attempt, Survivor, Task } from "../core/task.ts";
 import { lastStopOf } from "../core/verdict.ts";
 import { overlaps } from "../core/workspace-claim.ts";
 import type { Children } from "../ports/children.ts";
@@ -56,7 +56,17 @@ export type PerformerWorld = {
   readonly faults: Faults;
   readonly log: Log;
   readonly meter: Meter;
+  readonly mask: (text: string) => string;
 };
+
+/** Command lines are the child's to write: a secret in one is not kept (X2). */
+function maskedReport(report: StopReport, mask: (text: string) => string): StopReport {
+  const shown = (processes: readonly Survivor[]): readonly Survivor[] =>
+    processes.map(({ pid, command }) => ({ pid, command: mask(command) }));
+  if (report.kind === "survivors") return { ...report, survivors: shown(report.survivors) };
+  const { survivors, kept } = report.stop;
+  return { ...report, stop: { ...report.stop, survivors: shown(survivors), kept: shown(kept) } };
+}
 
 /** What a driver gets to say its last word once its processes are gone. */
 const LAST_WORD_MS = 1_000;
@@ -124,7 +134,7 @@ export function createPerformer(world: PerformerWorld): Performer {
     const endedWell = state.kind === "stopping" && state.verdict.status === "completed";
     const background = endedWell ? task.spec.background : "reap";
     const own = await children.stop({ mark: attempt.mark, process: attempt.process, background });
-    const report = own.kind === "proven" ? ((await stillStoppingBelow(task)) ?? own) : own;
+    const report = maskedReport(own.kind === "proven" ? ((await stillStoppingBelow(task)) ?? own) : own, world.mask);
     await runner.finished(task.handle.taskId, attempt.epoch, LAST_WORD_MS);
     return reportStop(task, attempt.epoch, report);
   }

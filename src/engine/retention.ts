@@ -5,11 +5,13 @@
  * Invariant: a purged task's keys stay as tombstones until their own time is over: a late repeat starts nothing (D5).
  */
 
-import type { Clock, Timer } from "../ports/clock.ts";
+import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
+import { isUnfinished } from "../core/plan.ts";
+import type { Clock, Timer } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
 import type { EngineSettings } from "../ports/settings.ts";
-import type { Store } from "../ports/store.ts";
+import type { Store, StoreWriter } from "../ports/store.ts";
 import type { PruneReport } from "../ports/upkeep.ts";
 
 export type Retention = Disposable & {
@@ -36,24 +38,51 @@ export function createRetention(world: {
   async function transcripts(): Promise<number> {
     return removeAll(
       () => store.transcriptsSettledBefore(before(retention.transcriptsMs), LIMITS.retentionBatch),
-      (taskId) => store.write((tx) => tx.dropTranscript(taskId)),
+      (tx, taskId) => tx.dropTranscript(taskId),
+      retention.transcriptsMs,
     );
   }
 
   async function tasks(): Promise<number> {
     return removeAll(
       () => store.settledBefore(before(retention.resultsMs), LIMITS.retentionBatch),
-      (taskId) => store.write((tx) => tx.purge(taskId)),
+      (tx, taskId) => tx.purge(taskId),
+      retention.resultsMs,
     );
   }
 
-  async function removeAll<Id>(find: () => Promise<readonly Id[]>, remove: (id: Id) => Promise<void>): Promise<number> {
+  /** A batch of which nothing could be removed is the last: what it holds has just been continued. */
+  async function removeAll(
+    find: () => Promise<readonly TaskId[]>,
+    remove: (tx: StoreWriter, taskId: TaskId) => Promise<void>,
+    keptMs: number,
+  ): Promise<number> {
     let removed = 0;
-    for (let found = await find(); found.length > 0 && !stopping.signal.aborted; found = await find()) {
-      for (const id of found) await remove(id);
-      removed += found.length;
+    for (let more = true; more && !stopping.signal.aborted; ) {
+      let ofBatch = 0;
+      for (const taskId of await find()) {
+        if (stopping.signal.aborted) break;
+        if (await removeIfOver(remove, taskId, keptMs)) ofBatch += 1;
+      }
+      removed += ofBatch;
+      more = ofBatch > 0;
     }
     return removed;
+  }
+
+  /** Whoever continued the task since it was found has begun its time anew. */
+  async function removeIfOver(
+    remove: (tx: StoreWriter, taskId: TaskId) => Promise<void>,
+    taskId: TaskId,
+    keptMs: number,
+  ): Promise<boolean> {
+    return store.write(async (tx) => {
+      const task = await tx.task(taskId);
+      if (task === null || isUnfinished(task)) return false;
+      if ((task.lastSettlement?.atMs ?? Number.POSITIVE_INFINITY) >= before(keptMs)) return false;
+      await remove(tx, taskId);
+      return true;
+    });
   }
 
   async function receipts(): Promise<number> {

@@ -5,7 +5,7 @@
  * Invariant: an end for whatever reason (news, slice, shutdown, the caller gone) leaves nothing behind.
  */
 
-import { actorOf, type Caller, parentOf, reachOf } from "../core/caller.ts";
+import { actorOf, type Caller, type Lineage, parentOf, reachOf } from "../core/caller.ts";
 import { isNews, isQuiet, statusOf, type TaskView } from "../core/describe.ts";
 import { type After, readAfter, toldOf } from "../core/after.ts";
 import type { TaskId } from "../core/ids.ts";
@@ -34,7 +34,7 @@ export type WaitWorld = {
   readonly clock: Clock;
   readonly waitsMax: number;
   /** Runs `wait`, during which the child of this task does nothing but wait for its own children: it holds no slot. */
-  readonly whileLeaning: <T>(taskId: TaskId, wait: () => Promise<T>) => Promise<T>;
+  readonly whileLeaning: <T>(child: Lineage, wait: () => Promise<T>) => Promise<T>;
 };
 
 export type Waits = {
@@ -90,7 +90,7 @@ export function createWaits(world: WaitWorld): Waits {
 
   /** Only a child that really waits leaves its place to others: a look at its tasks must not start anything. */
   function sleepFor(caller: Caller, sleep: () => Promise<Awoken>): Promise<Awoken> {
-    return caller.kind === "child" ? world.whileLeaning(caller.lineage.taskId, sleep) : sleep();
+    return caller.kind === "child" ? world.whileLeaning(caller.lineage, sleep) : sleep();
   }
 
   /** The tasks as they are; null where the storage does not say, so that a call that knows them can still name them. */
@@ -232,12 +232,18 @@ function needsSomebody({ state }: Task): boolean {
   return state.kind === "running" && state.attempt.stalledSinceMs !== null;
 }
 
-/** A question first; else, where other tasks remain open, the wait that also acknowledges what this answer told. */
+/**
+ * A question first; else, where other tasks remain open, the wait that also acknowledges what this answer told; where every
+ * one has failed there is no result to use, and the first says how to go on.
+ */
 function nextOf(views: readonly TaskView[]): NextStep {
   const question = views.find(({ next }) => next.kind === "answer");
   if (question !== undefined) return question.next;
   const open = views.filter((view) => view.phase !== "settled");
-  return open.length === 0 ? { kind: "use_result" } : { kind: "wait", seen: views.map(seenOf) };
+  if (open.length > 0) return { kind: "wait", seen: views.map(seenOf) };
+  const [first] = views;
+  const allFailed = first !== undefined && views.every(({ status }) => status === "failed");
+  return allFailed ? first.next : { kind: "use_result" };
 }
 
 function newsTold({ after, since }: Watched, { handle }: Task): number | null {

@@ -9,5 +9,7 @@ export const EMPTY_PAGES: Readonly<Record<EmptyPage, string>> = {
   not_a_repository: "its directory was in no git repository when it started, so there is no diff",
   no_changes: "nothing differs from when it started",
   not_found: "nothing matches",
+  not_found_yet: "nothing to show so far; the next call looks further",
+  past_end: "nothing follows",
   unreadable: "the directory cannot be compared with how it was",
 };

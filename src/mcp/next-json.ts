@@ -52,8 +52,8 @@ export function nextJson(step: NextStep, left: readonly Seen[], context: NextCon
     case "do_it_yourself":
       return { kind: step.kind };
     case "answer": {
-      const { taskId, questionId } = step;
-      return { kind: "answer", tool: "task_answer", arguments: { taskId, questionId }, add: ["optionId"] };
+      const { taskId, questionId, give } = step;
+      return { kind: "answer", tool: "task_answer", arguments: { taskId, questionId }, add: [give] };
     }
     case "continue":
       return { kind: "continue", ...continueCall(step.taskId, step.afterSettlement) };

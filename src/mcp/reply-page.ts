@@ -24,6 +24,8 @@ export function renderPage(answer: Of<"page">, context: ReplyContext): Rendered 
     status: view.status,
     phase: view.phase,
     ...view.handle,
+    // Whoever is told that it has ended is told why that is certain (P5).
+    stop: view.phase === "settled" && view.outcome !== null ? { proof: view.outcome.stop.proof } : null,
     nextCursor,
     ...pendingFields(answer.pending),
     fromChild: parts.length === 0 ? null : { note: PAGE_NOTE, view: page.name, totalBytes, parts },

@@ -86,14 +86,17 @@ function frame(
   const { items, counts, waitEnded, pending } = answer;
   const step: NextStep = left.length > 0 ? { kind: "wait", seen: items.flatMap(seenOfItem) } : answer.next;
   const untold = left.map((item) => seenOf(item.item.view));
-  const next = nextJson(step, untold, context);
+  // What has to be put right is put right for one of them.
+  const first = step.kind === "fix" ? items.find((item) => item.kind !== "unknown") : undefined;
+  const next = first === undefined ? nextJson(step, untold, context) : nextOfTask(viewOf(first), step, context);
+  const about = step.kind === "choose_key" ? "failed" : null;
   const say = [sayOf(answer, context.starts), leftNote(left.length)].filter((part) => part !== "").join(" ");
   const rendered = items.map((item) => full.get(item) ?? { json: shortItem(item), text: shortText(item) });
   const tasks = rendered.map(({ json }) => json);
   const error = storageError(answer.storageTrouble);
   return {
     json: compact({ say, next, waitEnded, error, tasks, counts, ...pendingFields(pending) }),
-    text: [say, nextLine(next), ...pendingLines(pending), ...rendered.map(({ text }) => text)].join("\n"),
+    text: [say, nextLine(next, about), ...pendingLines(pending), ...rendered.map(({ text }) => text)].join("\n"),
   };
 }
 

@@ -24,7 +24,7 @@ export function nextLine(next: Json, about: Status | Code | null = null): string
         ? "NEXT: nothing; it is cancelled. Only if the work is wanted after all: task_continue."
         : "NEXT: use the result. A follow-up to the same child: task_continue.";
     case "answer":
-      return `NEXT: ${call} plus the optionId you choose. Allow only what your user has allowed; else ask the user.`;
+      return answerLine(next, call);
     case "continue":
       return `NEXT: ${call}. Do not delegate it again: that would lose the finished steps.`;
     case "repeat_same_call":
@@ -38,6 +38,12 @@ export function nextLine(next: Json, about: Status | Code | null = null): string
     default:
       return "NEXT: do this work yourself.";
   }
+}
+
+function answerLine({ add }: Json, call: string): string {
+  if (Array.isArray(add) && add.includes("text"))
+    return `NEXT: ${call} plus your answer as text. If you do not know it, ask the user.`;
+  return `NEXT: ${call} plus the optionId you choose. Allow only what your user has allowed; else ask the user.`;
 }
 
 /** When a new key is the right thing. */

@@ -10,7 +10,8 @@ import type { TaskView } from "../core/describe.ts";
 import { LIMITS } from "../core/limits.ts";
 import { type Code, RETRYABLE } from "../core/rejection.ts";
 import type { Answer, TaskAnswer, TaskItem } from "../ports/engine.ts";
-import { fencedText, fromChild, shownLine, shownOptions } from "./child-text.ts";
+import { sanitiseShort } from "../core/sanitise.ts";
+import { fencedText, fromChild, shownOptions } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 import { nextJson, nextOfTask } from "./next-json.ts";
 import { renderAgents } from "./reply-agents.ts";
@@ -160,7 +161,7 @@ function questionOf(about: TaskView | null): AnswerJson | null {
 }
 
 function recordedJson({ questionId, kind, choice }: NonNullable<Of<"refusal">["recorded"]>): AnswerJson {
-  return { questionId, answer: kind === "option" ? shownLine(choice, 60) : "a text" };
+  return { questionId, answer: kind === "option" ? sanitiseShort(choice, 60) : "a text" };
 }
 
 function relatedJson(related: NonNullable<Of<"refusal">["rejection"]["related"]>): AnswerJson {
@@ -195,7 +196,7 @@ function otherLines({ otherLive }: TaskAnswer): readonly string[] {
 
 function metaOf(view: TaskView, answer: TaskAnswer): AnswerJson {
   return compact({
-    clientRequestId: (answer.clientRequestId ?? view.key).slice(0, LIMITS.keyCharactersMax),
+    clientRequestId: (answer.clientRequestId ?? view.key)?.slice(0, LIMITS.keyCharactersMax) ?? null,
     runId: view.runId,
     attempt: view.attempt === 0 ? null : view.attempt,
     version: view.version,

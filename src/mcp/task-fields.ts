@@ -7,10 +7,10 @@
 import type { Caller } from "../core/caller.ts";
 import type { TaskView } from "../core/describe.ts";
 import { LIMITS } from "../core/limits.ts";
-import { sanitiseLine } from "../core/sanitise.ts";
+import { sanitiseLine, sanitiseShort } from "../core/sanitise.ts";
 import type { Settlement, Survivor } from "../core/task.ts";
 import type { TaskAnswer, TaskItem } from "../ports/engine.ts";
-import { shownAction, shownLine, shownOptions, SURVIVORS_MAX } from "./child-text.ts";
+import { shownAction, shownOptions, SURVIVORS_MAX } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 
 type CallFields = Pick<TaskAnswer, "created" | "replayedAgeMs" | "waitEnded" | "stepsTold">;
@@ -90,9 +90,17 @@ export function shownPath(path: string, charactersMax: number): string {
 
 const CWD_CHARACTERS_MAX = 500;
 
-/** The agent's own word for why it stopped: a word, or nothing. A sentence would be a child's text (P17). */
+/** Why agents and providers say that they stopped. Any other word would be a child's text (P17). */
+const STOP_REASONS: ReadonlySet<string> = new Set(
+  [
+    "end_turn stop stop_sequence tool_use tool_calls pause_turn max_turns max_turn_requests max_tokens max_output_tokens",
+    "length refusal content_filter safety recitation cancelled canceled aborted interrupted error none",
+    "error_during_execution error_max_turns error_max_budget_usd model_context_window_exceeded",
+  ].flatMap((line) => line.split(" ")),
+);
+
 function stopReasonOf(reason: string | null): string | null {
-  return reason !== null && /^[\w.-]{1,60}$/.test(reason) ? reason : null;
+  return reason !== null && STOP_REASONS.has(reason) ? reason : null;
 }
 
 function outcomeJson({ verdict }: Settlement): AnswerJson {
@@ -118,7 +126,7 @@ function stopJson(view: TaskView, outcome: Settlement | null): AnswerJson | null
 /** Null if there are none; the last entry says how many are not shown. */
 function processes(all: readonly Survivor[]): readonly AnswerJson[] | null {
   if (all.length === 0) return null;
-  const shown = all.slice(0, SURVIVORS_MAX).map(({ pid, command }) => ({ pid, command: shownLine(command, 200) }));
+  const shown = all.slice(0, SURVIVORS_MAX).map(({ pid, command }) => ({ pid, command: sanitiseShort(command, 200) }));
   return all.length <= SURVIVORS_MAX ? shown : [...shown, { more: all.length - SURVIVORS_MAX }];
 }
 

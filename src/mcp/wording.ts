@@ -73,6 +73,8 @@ const CWD_CHARACTERS_MAX = 300;
 
 function sentNote({ sent, item }: TaskAnswer): string {
   if (sent === "answered") return "The answer is recorded and handed to the child.";
+  if (sent === "queued" && item.view.phase === "stopping")
+    return "Your message is queued: it is sent after the run that is ending, or, if that did not complete, with your next task_continue.";
   if (sent === "queued") return "Your message is queued and is sent after the present turn.";
   return sent === "started" ? `Your message started run ${item.view.runOrdinal}.` : "";
 }

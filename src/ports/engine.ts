@@ -209,13 +209,15 @@ export type EmptyPage =
   | "not_a_repository"
   | "no_changes"
   | "not_found"
+  | "not_found_yet"
+  | "past_end"
   | "unreadable";
 
 export type ThreadPart = {
-  /** Whose words they are; `place`: a place that `find` found; `gap`: ours, about what is left out. */
+  /** Whose words they are; `gap`: ours, about what is left out. */
   readonly who: "caller" | "person" | "child" | "tool" | "note" | "event" | "gap";
   readonly atMs: number | null;
-  /** A number that finds the place again (of an entry or event, or the first byte of a piece of text). */
+  /** A number that finds the place again (of an entry or event, or the first character of a piece of text). */
   readonly at: number;
   readonly text: string;
 };

@@ -36,6 +36,8 @@ export type Store = AsyncDisposable & {
   text(taskId: TaskId, name: string): Promise<string | null>;
   /** Events in order after number `after`, at most `limit`. */
   events(taskId: TaskId, after: number, limit: number): Promise<readonly NumberedEvent[]>;
+  /** The same without signs of life (`ProgressRecorded`), in constant time however many there are between. */
+  milestones(taskId: TaskId, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   /**
    * Transcript entries numbered above `after`, in order, at most `limit` and about `bytesMax` bytes of text (at least one entry
    * if there is one). Numbers rise without a gap but where entries were dropped for the cap: such a gap is its entry's `dropped`.

@@ -16,6 +16,7 @@ import {
   createTables,
   dueNotices,
   eventsAfter,
+  milestonesAfter,
   listTasks,
   nextNoticeAtMs,
   pendingTasks,
@@ -61,6 +62,7 @@ function open(tables: Tables, faults: Faults | null): MemoryStore {
     pending: (query) => read(() => pendingTasks(tables, query)),
     text: (taskId, name) => read(() => tables.texts.get(taskId)?.get(name) ?? null),
     events: (taskId, after, limit) => read(() => eventsAfter(tables, taskId, after, limit)),
+    milestones: (taskId, after, limit) => read(() => milestonesAfter(tables, taskId, after, limit)),
     transcript: (taskId, after, limit, bytesMax) =>
       read(() => pageOf(tables.transcripts.get(taskId), after, { limit: pageSize(limit), bytesMax })),
     dueNotices: (nowMs, limit) => read(() => dueNotices(tables, nowMs, limit)),

@@ -22,7 +22,7 @@ import type {
 } from "../ports/store.ts";
 import type { Transcript } from "./memory-transcript.ts";
 import { isOpen, isUnread, lineageBelow, lineageOf, needsLook, rootOf, settledAtMs } from "./task-flags.ts";
-import { pageSize } from "./task-list.ts";
+import { idsSize, pageSize } from "./task-list.ts";
 
 export type Tables = {
   readonly tasks: Map<TaskId, Task>;
@@ -114,13 +114,13 @@ export function unfinishedBelow(tasks: Iterable<Task>, path: readonly TaskId[]):
 }
 
 export function settledBefore(tables: Tables, beforeMs: number, limit: number): readonly TaskId[] {
-  return finishedBefore(tables, beforeMs).slice(0, pageSize(limit));
+  return finishedBefore(tables, beforeMs).slice(0, idsSize(limit));
 }
 
 export function transcriptsSettledBefore(tables: Tables, beforeMs: number, limit: number): readonly TaskId[] {
   return finishedBefore(tables, beforeMs)
     .filter((taskId) => tables.transcripts.has(taskId))
-    .slice(0, pageSize(limit));
+    .slice(0, idsSize(limit));
 }
 
 function finishedBefore(tables: Tables, beforeMs: number): readonly TaskId[] {
@@ -147,6 +147,17 @@ export function countByStatus(tables: Tables): Record<Status, number> {
   const counts = { working: 0, input_required: 0, completed: 0, failed: 0, cancelled: 0 };
   for (const task of tables.tasks.values()) counts[statusOf(task)] += 1;
   return counts;
+}
+
+export function milestonesAfter(
+  tables: Tables,
+  taskId: TaskId,
+  after: number,
+  limit: number,
+): readonly NumberedEvent[] {
+  const numbered = (tables.events.get(taskId) ?? []).map((event, index) => ({ number: index + 1, event }));
+  const found = numbered.filter(({ number, event }) => number > after && event.kind !== "ProgressRecorded");
+  return found.slice(0, pageSize(limit));
 }
 
 export function eventsAfter(tables: Tables, taskId: TaskId, after: number, limit: number): readonly NumberedEvent[] {

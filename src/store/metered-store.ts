@@ -36,6 +36,7 @@ export function createMeteredStore(store: Store, meter: Meter, clock: Clock): St
     pending: read(store.pending),
     text: read(store.text),
     events: read(store.events),
+    milestones: read(store.milestones),
     transcript: read(store.transcript),
     counts: read(store.counts),
     dueNotices: read(store.dueNotices),

@@ -15,7 +15,7 @@ import { readEvent, readNotice, readReceipt, readTask, readTranscriptEntry } fro
 import type { Schema } from "./schema.ts";
 import { receiptKeyColumns, unfinishedBelow } from "./sql-writer.ts";
 import type { Statements } from "./statements.ts";
-import { PAGE_MAX, pageSize } from "./task-list.ts";
+import { idsSize, PAGE_MAX, pageSize } from "./task-list.ts";
 
 /** How often a settlement may be shown at most; each count is a query of its own. */
 const SHOWN_MAX = 10;
@@ -34,7 +34,7 @@ type TaskReads = Pick<
 >;
 type OtherReads = Pick<
   Store,
-  "receipt" | "pending" | "text" | "events" | "transcript" | "dueNotices" | "nextNoticeAtMs"
+  "receipt" | "pending" | "text" | "events" | "milestones" | "transcript" | "dueNotices" | "nextNoticeAtMs"
 >;
 
 export function createTaskReads(db: Kysely<Schema>, statements: Statements): TaskReads {
@@ -69,11 +69,11 @@ export function createTaskReads(db: Kysely<Schema>, statements: Statements): Tas
     },
     unfinishedBelow: (path) => unfinishedBelow(db, statements, path),
     async settledBefore(beforeMs, limit) {
-      const { rows } = await statements.finishedBefore.run(db, { beforeMs, limit: pageSize(limit) });
+      const { rows } = await statements.finishedBefore.run(db, { beforeMs, limit: idsSize(limit) });
       return rows.map((row) => storedTaskId(row.task_id));
     },
     async transcriptsSettledBefore(beforeMs, limit) {
-      const { rows } = await statements.finishedTranscriptsBefore.run(db, { beforeMs, limit: pageSize(limit) });
+      const { rows } = await statements.finishedTranscriptsBefore.run(db, { beforeMs, limit: idsSize(limit) });
       return rows.map((row) => storedTaskId(row.task_id));
     },
     counts: () => countByStatus(db, statements),
@@ -93,6 +93,10 @@ export function createOtherReads(db: Kysely<Schema>, statements: Statements): Ot
     },
     async events(taskId, after, limit) {
       const { rows } = await statements.eventsAfter.run(db, { taskId, after, limit: pageSize(limit) });
+      return rows.map((row) => ({ number: row.number, event: readEvent(row) }));
+    },
+    async milestones(taskId, after, limit) {
+      const { rows } = await statements.milestonesAfter.run(db, { taskId, after, limit: pageSize(limit) });
       return rows.map((row) => ({ number: row.number, event: readEvent(row) }));
     },
     async transcript(taskId, after, limit, bytesMax) {

@@ -54,6 +54,7 @@ export function createSqlStore(parts: SqlStoreParts): Store {
     pending: named(others.pending),
     text: named(others.text),
     events: named(others.events),
+    milestones: named(others.milestones),
     transcript: named(others.transcript),
     dueNotices: named(others.dueNotices),
     nextNoticeAtMs: named(others.nextNoticeAtMs),

@@ -5,7 +5,7 @@
  * none (a test asks the query planner).
  */
 
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { createAnnouncementStatements } from "./announcement-statements.ts";
 import { createClaimQueries } from "./claims.ts";
 import { createNoticeStatements } from "./notice-statements.ts";
@@ -14,6 +14,9 @@ import type { Schema } from "./schema.ts";
 import { createTaskQueries, createTaskWrites } from "./task-statements.ts";
 import { createListQueries, createTasksByIds } from "./task-list.ts";
 import { createTranscriptStatements } from "./transcript-statements.ts";
+
+/** Word for word what the index of milestones is made by. */
+const SIGN_OF_LIFE = '%"kind":"ProgressRecorded"%';
 
 export type Statements = ReturnType<typeof createStatements>;
 
@@ -43,6 +46,16 @@ function belongings(db: Kysely<Schema>) {
         .select(["number", "body"])
         .where("task_id", "=", taskId)
         .where("number", ">", after)
+        .orderBy("number")
+        .limit(limit),
+    ),
+    milestonesAfter: prepare({ taskId: "a", after: 1, limit: 2 }, ({ taskId, after, limit }) =>
+      db
+        .selectFrom("events")
+        .select(["number", "body"])
+        .where("task_id", "=", taskId)
+        .where("number", ">", after)
+        .where("body", "not like", sql.lit(SIGN_OF_LIFE))
         .orderBy("number")
         .limit(limit),
     ),

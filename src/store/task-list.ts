@@ -27,6 +27,13 @@ export function placeBelow(path: readonly TaskId[]): {
   return { root: rootOf(path), from, to: `${from.slice(0, -1)}0` };
 }
 
+/** The same for lists of nothing but ids, which are counted. */
+const IDS_MAX = 100_000;
+
+export function idsSize(limit: number): number {
+  return Math.max(1, Math.min(limit, IDS_MAX));
+}
+
 export function pageSize(limit: number): number {
   return Math.max(1, Math.min(limit, PAGE_MAX));
 }

@@ -23,6 +23,7 @@ function thread(size: number) {
   let status = "working";
   return {
     add: (...more: readonly Part[]) => void parts.push(...more),
+    insert: (index: number, part: Part) => void parts.splice(index, 0, part),
     settle: () => void (status = "completed"),
     read({ args }: ToolCalled): Record<string, unknown> {
       const from = Number(textAt(args, "cursor") || "0");
@@ -68,7 +69,7 @@ describe("logs", () => {
   it("gives a view that is one text to a program as that text", async () => {
     await using world = await createCliWorld();
     world.answer(({ url }) => ({
-      json: url.includes("cursor") ? page([said(9, "+b\n")]) : page([said(0, "--- a\n+")], { nextCursor: "9" }),
+      json: url.includes("cursor") ? page([said(9, "+b")]) : page([said(0, "--- a\n+")], { nextCursor: "9" }),
     }));
     const { stdout } = await world.run(["logs", taskId(), "--view", "changes"]);
     expect(stdout).toBe("--- a\n++b\n");
@@ -96,6 +97,14 @@ describe("logs", () => {
     expect((await world.run(["logs", taskId(), "--view", "everything"])).code).toBe(2);
   });
 
+  it("does not wait for a daemon that is not there", async () => {
+    await using world = await createCliWorld();
+    const startedMs = performance.now();
+    const { code, stderr } = await world.run(["logs", taskId(), "-f", "--url", "http://127.0.0.1:1"]);
+    expect([code, stderr]).toEqual([5, expect.not.stringContaining("does not answer")]);
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+  });
+
   it("ends with 3 for an unknown task", async () => {
     await using world = await createCliWorld();
     world.answer(() => ({ status: 404, json: refusal("unknown_task", "NO SUCH TASK.") }));
@@ -121,6 +130,28 @@ describe("logs --follow", () => {
     expect(code).toBe(0);
     expect(textsIn(stdout)).toEqual(["one", "two", "three", "four", "late", "five"]);
     await until(() => world.server.followers() === 0, "nobody follows");
+  });
+
+  it("prints no part again that has moved to the next page", async () => {
+    const log = thread(3);
+    await using world = await createPeopleWorld({ answer: log.read });
+    log.add(said(1, "one"), said(2, "two"), said(3, "three"));
+    const running = world.start(["logs", TASK_ID, "-f"]);
+    await until(() => textsIn(running.stdout()).length === 3 && world.server.followers() === 1, "three parts");
+    log.insert(1, said(7, "late", "caller"));
+    log.settle();
+    world.server.change();
+    expect(textsIn((await running.ended).stdout)).toEqual(["one", "two", "three", "late"]);
+  });
+
+  it("prints both halves of a part that two pages share", async () => {
+    await using world = await createCliWorld();
+    world.answer(({ url }) => ({
+      json: url.includes("cursor")
+        ? page([said(1, "-half"), said(2, "two")])
+        : page([said(1, "first")], { nextCursor: "c" }),
+    }));
+    expect(textsIn((await world.run(["logs", taskId()])).stdout)).toEqual(["first", "-half", "two"]);
   });
 
   it("needs no event to notice what is new: events are hints", async () => {

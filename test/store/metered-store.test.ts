@@ -72,6 +72,7 @@ const READS: Readonly<Record<ReadName, (store: Store) => Promise<unknown>>> = {
   transcriptsSettledBefore: (store) => store.transcriptsSettledBefore(1, 2),
   text: (store) => store.text(taskId, "result"),
   events: (store) => store.events(taskId, 1, 2),
+  milestones: (store) => store.milestones(taskId, 1, 2),
   transcript: (store) => store.transcript(taskId, 1, 2, 3),
   counts: (store) => store.counts(),
   dueNotices: (store) => store.dueNotices(1, 2),

@@ -28,7 +28,7 @@ export type AnswerCheck = (tool: string, answer: CheckedAnswer) => void;
 const CHARACTERS_MAX = 10_000;
 
 const KEYS_IN_ORDER =
-  "say next status phase taskId childThreadId nodeId created replayedAgeMs waitEnded settlement question problem outcome stop workspace queue activity earlierRun title agent createdAt thisConversation usage continuable otherLive sharedWith conflictsWith error related tasks counts messages events agents nextCursor pendingCompletions pendingCount meta fromChild".split(
+  "say next status phase taskId childThreadId nodeId created replayedAgeMs waitEnded settlement question problem outcome stop workspace queue activity earlierRun title agent createdAt thisConversation usage continuable otherLive sharedWith conflictsWith error related tasks counts messages events agents limits nextCursor pendingCompletions pendingCount meta fromChild".split(
     " ",
   );
 
@@ -116,10 +116,15 @@ function checkNext(next: unknown, inputs: Validators): void {
   const given = at(next, "arguments");
   if (kind === "use_result") expect(Object.keys(Object(next))).toEqual(["kind"]);
   if (["wait", "continue", "repeat_same_call", "choose_key"].includes(kind)) expect(tool).not.toBe("");
-  // Answering questions is not offered yet, so its tool is not listed.
-  if (tool === "" || kind === "answer") return;
+  if (tool === "") return;
   const validate = inputs.get(tool);
   expect(validate, `the tool that next names: ${tool}`).toBeDefined();
+  if (kind === "answer") {
+    const add = at(next, "add");
+    expect([["optionId"], ["text"]]).toContainEqual(add);
+    const complete = { ...Object(given), [String(add)]: "x" };
+    expect(validate?.(complete), JSON.stringify(next)).toMatchObject({ valid: true });
+  }
   if (given !== undefined) expect(validate?.(given), JSON.stringify(next)).toMatchObject({ valid: true });
   if (kind === "wait" || kind === "continue") expect(given).toBeDefined();
 }

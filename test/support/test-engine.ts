@@ -78,6 +78,8 @@ export type TestEngineOptions = {
   readonly settings?: Partial<EngineSettings>;
   readonly workspace?: Workspace;
   readonly parts?: Partial<typeof PLAIN_PARTS>;
+  /** Beside the fake one. */
+  readonly drivers?: readonly Driver[];
   /** False: `engine.start` is left to the test. */
   readonly started?: boolean;
 };
@@ -117,7 +119,9 @@ async function open(
   const ids = createSimIds(createRandom(`life ${life}`), clock.wallMs);
   const settings = settingsOf(options);
   const workspace = options.workspace ?? createPlainWorkspace();
-  const drivers: ReadonlyMap<string, Driver> = new Map([[driver.name, driver]]);
+  const drivers: ReadonlyMap<string, Driver> = new Map(
+    [driver, ...(options.drivers ?? [])].map((one) => [one.name, one]),
+  );
   const engine = createEngine({
     ...PLAIN_PARTS,
     ...options.parts,
@@ -403,6 +407,7 @@ function troubled(store: MemoryStore, trouble: StoreTrouble): Store {
     pending: read("pending", store.pending),
     text: read("text", store.text),
     events: read("events", store.events),
+    milestones: read("milestones", store.milestones),
     transcript: read("transcript", store.transcript),
     dueNotices: read("dueNotices", store.dueNotices),
     nextNoticeAtMs: read("nextNoticeAtMs", store.nextNoticeAtMs),

@@ -95,6 +95,9 @@ async function perform(step: FakeStep, scene: Scene): Promise<StepResult> {
     case "progress":
       await report({ kind: "progress", steps: step.steps, toolRunning: step.toolRunning });
       return NEXT;
+    case "message":
+      await report({ kind: "message", role: step.role, text: step.text });
+      return NEXT;
     case "sleep":
       return unlessAborted(tools, passTime(tools, step.ms));
     case "waitFile":

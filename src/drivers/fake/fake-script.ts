@@ -9,6 +9,7 @@
  *   {"do": "say", "text": "…"}                  adds to the final text
  *   {"do": "sayAnswer"}                         adds the answer to the last question
  *   {"do": "progress", "steps": 3, "toolRunning": true}
+ *   {"do": "message", "role": "tool", "text": "…"}   a piece of the conversation; `role` child (default), tool or note
  *   {"do": "sleep", "ms": 1000}                 by the daemon's clock, which a test may step
  *   {"do": "waitFile", "path": "…"}             until the file exists
  *   {"do": "waitFor", "name": "…"}              until `release(name)` of the driver was called
@@ -35,6 +36,7 @@ export type FakeStep =
   | { readonly do: "say"; readonly text: string }
   | { readonly do: "sayAnswer" | "lost" | "hang" | "throw" }
   | { readonly do: "progress"; readonly steps: number; readonly toolRunning: boolean }
+  | { readonly do: "message"; readonly role: "child" | "tool" | "note"; readonly text: string }
   | { readonly do: "sleep"; readonly ms: number }
   | { readonly do: "waitFile"; readonly path: string }
   | { readonly do: "waitFor"; readonly name: string }
@@ -86,6 +88,8 @@ function stepOf(fields: Fields): FakeStep {
       return { do: name };
     case "say":
       return { do: name, text: textOf(fields, "text") };
+    case "message":
+      return { do: name, role: roleOf(fields["role"]), text: textOf(fields, "text") };
     case "progress":
       return { do: name, steps: numberOr(fields["steps"], 1), toolRunning: fields["toolRunning"] === true };
     case "sleep":
@@ -110,6 +114,10 @@ function stepOf(fields: Fields): FakeStep {
     default:
       throw new Error(`no such step: ${JSON.stringify(fields)}`);
   }
+}
+
+function roleOf(role: unknown): "child" | "tool" | "note" {
+  return role === "tool" || role === "note" ? role : "child";
 }
 
 function askOf(fields: Fields): FakeStep {

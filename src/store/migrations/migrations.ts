@@ -9,10 +9,12 @@ import type { Kysely } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import { firstTables } from "./0001-first-tables.ts";
 import { lineageTranscriptsNotices } from "./0002-lineage-transcripts-notices.ts";
+import { milestones } from "./0003-milestones.ts";
 
 const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0001_first_tables": { up: firstTables },
   "0002_lineage_transcripts_notices": { up: lineageTranscriptsNotices },
+  "0003_milestones": { up: milestones },
 };
 
 /** Where executed migrations are recorded: one row a migration, its name in `name`. */
