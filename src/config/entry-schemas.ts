@@ -45,7 +45,14 @@ export const agentSchema = z
       .array(environmentName())
       .max(100)
       .optional()
-      .describe("Names of environment variables that the child gets besides a small fixed set. Names, never values."),
+      .describe(
+        [
+          "Names of environment variables that the child gets besides a small fixed set. Names, never values.",
+          "A value is masked in the log and in what children write if its name says that it is secret (a word such as key,",
+          "token, secret, password, pass, credential, auth, cookie, session, private, dsn) or it looks so (a URL with a",
+          "password, a random text of 20 characters or more); other values, such as paths and model names, are not.",
+        ].join(" "),
+      ),
     model: z.string().min(1).max(200).optional().describe("Model used unless the caller names one."),
     default: z.boolean().optional().describe("The agent of calls that name none; at most one."),
     trusted: z
