@@ -28,6 +28,7 @@ const itemShape = {
       questionId: optionalText,
       kind: optionalText,
       optionIds: z.array(z.string()).optional(),
+      action: z.record(z.string(), z.string()).optional(),
       /** What was answered, where somebody has. */
       answer: optionalText,
     })

@@ -63,6 +63,8 @@ export function printOutcome(command: Command, task: Item, say: string): void {
     if (text !== null) stderr.write(`${colors.dim(line(text))}\n`);
   }
   const result = task.fromChild?.result?.text;
+  if (!stdout.isTTY)
+    for (const [name, value] of askedPairs(task)) if (value) stderr.write(`${name}: ${line(String(value))}\n`);
   if (stdout.isTTY) printChildText(command, task, colors);
   else if (isSettled(task) && result !== undefined) stdout.write(result.endsWith("\n") ? result : `${result}\n`);
 }
@@ -98,9 +100,16 @@ function pairsOf(task: Item): Pairs {
     ["branch", workspace?.branch],
     ["question", question?.questionId],
     ["options", question?.optionIds?.join(", ")],
+    ...askedPairs(task),
     ["settlement", task.settlement],
     ...troublePairs(task),
   ];
+}
+
+/** What a child asks for: whoever answers has to know. All of it the child's words. */
+function askedPairs({ question, fromChild }: Item): Pairs {
+  const action = Object.entries(question?.action ?? {}).map(([name, value]): Pairs[number] => [`asks ${name}`, value]);
+  return [...action, ["asks", fromChild?.question?.prompt]];
 }
 
 /** What went wrong, what it ended with, and what is left of it. */

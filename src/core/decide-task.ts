@@ -12,11 +12,9 @@ import { LIMITS } from "./limits.ts";
 import type { NextStep } from "./next-step.ts";
 import type { Rejection } from "./rejection.ts";
 import type { StopRecord, Task } from "./task.ts";
-import { cancelled, failedAs, settlementOf } from "./verdict.ts";
+import { cancelled, failedAs, lastStopOf, settlementOf } from "./verdict.ts";
 
 type Of<Kind extends Command["kind"]> = Extract<Command, { readonly kind: Kind }>;
-
-const NONE_STARTED: StopRecord = { proof: "none_started", survivors: [], kept: [], by: null };
 
 export function decideDelegate(task: Task | null, command: DelegateTask): Decision {
   if (task !== null) return reject("internal", { kind: "repeat_same_call" }, { reason: "task id taken" });
@@ -124,8 +122,8 @@ export function decideCancel(task: Task, command: Of<"CancelTask">, nowMs: numbe
   }
   const verdict = cancelled(task, by);
   const requested: TaskEventBody = { kind: "CancelRequested", reason, by, verdict };
-  if (attemptOf(state) !== null || task.residue !== null) return accept(requested);
-  const settlement = settlementOf(task, verdict, task.lastStop ?? NONE_STARTED, nowMs);
+  if (attemptOf(state) !== null || task.residue !== null || command.below === true) return accept(requested);
+  const settlement = settlementOf(task, verdict, lastStopOf(task), nowMs);
   return accept(requested, { kind: "TaskSettled", settlement });
 }
 

@@ -6,10 +6,11 @@
  */
 
 import { assertNever } from "./assert.ts";
+import type { Actor } from "./caller.ts";
 import { attemptOf } from "./evolve.ts";
 import { headOf } from "./excerpt.ts";
 import type { FailureClass } from "./failure.ts";
-import { type Handle, type RunId, runIdOf } from "./ids.ts";
+import { type Handle, type RunId, runIdOf, type TaskId } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import type { NextStep } from "./next-step.ts";
 import type { Attempt, Phase, Problem, Question, Settlement, Spec, Status, Survivor, Task } from "./task.ts";
@@ -32,6 +33,8 @@ export type TaskView = {
   readonly version: number;
   readonly runId: RunId;
   readonly runOrdinal: number;
+  /** Who asked for the present run, and when. */
+  readonly runBy: { readonly kind: Actor["kind"]; readonly atMs: number };
   readonly attempt: number;
   readonly settlements: number;
   readonly acknowledged: boolean;
@@ -74,6 +77,7 @@ export function describe(task: Task, nowMs: number): TaskView {
     version: task.version,
     runId: runIdOf(task.handle.taskId, task.run.ordinal),
     runOrdinal: task.run.ordinal,
+    runBy: { kind: task.run.by.kind, atMs: task.run.queuedAtMs },
     attempt: task.epoch,
     settlements: task.settlements,
     acknowledged: task.acknowledgedThrough >= task.settlements,
@@ -158,7 +162,7 @@ const NEEDS_A_FIX: ReadonlySet<FailureClass> = new Set([
 function nextOf(task: Task): NextStep {
   const { taskId } = task.handle;
   const { state } = task;
-  if (state.kind === "awaiting_answer") return { kind: "answer", taskId, questionId: state.question.questionId };
+  if (state.kind === "awaiting_answer") return answerTo(taskId, state.question);
   if (state.kind !== "settled") return { kind: "wait", seen: [{ taskId, news: task.news, steps: task.steps }] };
   const { verdict, number } = state.settlement;
   // Whoever has cancelled work is not told to go on with it.
@@ -166,6 +170,11 @@ function nextOf(task: Task): NextStep {
   if (verdict.class !== null && NEEDS_A_FIX.has(verdict.class)) return { kind: "fix" };
   if (verdict.continuable) return { kind: "continue", taskId, afterSettlement: number };
   return { kind: "choose_key", clientRequestId: furtherKey(task.origin.clientRequestId, number + 1) };
+}
+
+function answerTo(taskId: TaskId, { questionId, kind, optionIds }: Question): NextStep {
+  const give = kind === "question" && optionIds.length === 0 ? "text" : "optionId";
+  return { kind: "answer", taskId, questionId, give };
 }
 
 /** The key with a number behind it, never longer than a key may be. */

@@ -7,10 +7,11 @@
  * Absent on purpose: stopping. The supervisor's `reap` does that, for runners that live and for ones that are gone.
  */
 
+import type { Lineage } from "../core/caller.ts";
 import { classify } from "../core/classify.ts";
 import { attemptOf } from "../core/evolve.ts";
 import { excerpt, headOf } from "../core/excerpt.ts";
-import type { TaskId } from "../core/ids.ts";
+import { type AttemptId, attemptIdOf, type TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Attempt, Task, TextRef } from "../core/task.ts";
 import type { Children } from "../ports/children.ts";
@@ -31,7 +32,7 @@ export type AttemptRunner = {
   /** Attempts with a running turn: a child that waits for an answer, or for its own children, holds no slot. */
   running(): number;
   /** Runs `wait`, during which the child of this task does nothing but wait for its own children. */
-  whileLeaning<T>(taskId: TaskId, wait: () => Promise<T>): Promise<T>;
+  whileLeaning<T>(child: Lineage, wait: () => Promise<T>): Promise<T>;
   /** A commit was made: an answer may have come. */
   changed(task: Task): void;
   /** Resolves when the driver of this attempt has said its last word, or after `waitMs`; then nothing more is recorded. */
@@ -73,7 +74,8 @@ type Running = {
 
 export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
   const attempts = new Map<TaskId, Running>();
-  const leaning = new Map<TaskId, number>();
+  // By attempt: a wait that an attempt has left behind says nothing about the one after it.
+  const leaning = new Map<AttemptId, number>();
   let muted = false;
 
   async function drive(
@@ -192,18 +194,21 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
     holds: (taskId, epoch) => attempts.get(taskId)?.epoch === epoch,
     running() {
       let count = 0;
-      for (const [taskId, { inquiry }] of attempts) if (!inquiry.isOpen() && !leaning.has(taskId)) count += 1;
+      for (const [taskId, { inquiry, epoch }] of attempts) {
+        if (!inquiry.isOpen() && !leaning.has(attemptIdOf(taskId, epoch))) count += 1;
+      }
       return count;
     },
-    async whileLeaning(taskId, wait) {
-      leaning.set(taskId, (leaning.get(taskId) ?? 0) + 1);
+    async whileLeaning({ taskId, epoch }, wait) {
+      const attemptId = attemptIdOf(taskId, epoch);
+      leaning.set(attemptId, (leaning.get(attemptId) ?? 0) + 1);
       world.onIdle();
       try {
         return await wait();
       } finally {
-        const left = (leaning.get(taskId) ?? 1) - 1;
-        if (left > 0) leaning.set(taskId, left);
-        else leaning.delete(taskId);
+        const left = (leaning.get(attemptId) ?? 1) - 1;
+        if (left > 0) leaning.set(attemptId, left);
+        else leaning.delete(attemptId);
       }
     },
     changed(task) {

@@ -42,7 +42,7 @@ export function createHerald(world: {
   let again = false;
   let stopped = false;
   let abandoned = false;
-  let looked = false;
+  let emptied = false;
 
   async function deliverDue(): Promise<void> {
     for (;;) {
@@ -53,6 +53,7 @@ export function createHerald(world: {
       for (const each of told) if (each.status === "rejected") throw each.reason;
     }
     const nextMs = stopped ? null : await store.nextNoticeAtMs();
+    emptied = nextMs === null;
     if (nextMs !== null) lookIn(Math.max(0, nextMs - clock.wallMs()));
   }
 
@@ -105,9 +106,8 @@ export function createHerald(world: {
   }
 
   function look(): void {
-    // Without notifiers, there may still be notices of earlier ones, once.
-    if (stopped || (notifiers.size === 0 && looked)) return;
-    looked = true;
+    // Without notifiers nothing new comes, but there may be notices for earlier ones.
+    if (stopped || (notifiers.size === 0 && emptied)) return;
     if (working !== null) {
       again = true;
       return;
@@ -145,7 +145,7 @@ export function createHerald(world: {
     async [Symbol.asyncDispose]() {
       stopped = true;
       timer?.[Symbol.dispose]();
-      if (working !== null) await Promise.race([working, pause(clock, STOP_MS)]);
+      if (working !== null && !abandoned) await Promise.race([working, pause(clock, STOP_MS)]);
       abandoned = true;
     },
   };

@@ -47,6 +47,7 @@ export function createInquiry(world: InquiryWorld): Inquiry {
   let turn: Promise<unknown> = Promise.resolve();
   let isOpen = false;
   let newest: RecordedAnswer | null = null;
+  let newestVersion = 0;
   let wake: (() => void) | null = null;
   signal.addEventListener("abort", () => wake?.(), { once: true });
 
@@ -70,16 +71,20 @@ export function createInquiry(world: InquiryWorld): Inquiry {
     const { text, ask } = stored(question, `question-${epoch}-${asked}`, world.mask);
     for (;;) {
       try {
-        const executed = await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [text] });
-        const { decision, task } = executed;
-        const isAsked = decision.kind === "accepted" && task?.state.kind === "awaiting_answer";
-        return isAsked ? task.state.question.questionId : null;
+        const { task } = await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [text] });
+        // Also asked where the try before was written and could not be confirmed: the text is this question's own.
+        return task === null ? null : openedAs(task, text.name);
       } catch (error) {
         if (!isStorageTrouble(error)) throw error;
         if (signal.aborted) return null;
         await pause(clock, world.writeAgainMs);
       }
     }
+  }
+
+  function openedAs({ state }: Task, promptName: string): QuestionId | null {
+    if (state.kind !== "awaiting_answer" || state.question.prompt?.name !== promptName) return null;
+    return state.question.questionId;
   }
 
   async function answerTo(questionId: QuestionId): Promise<Choice | null> {
@@ -114,7 +119,10 @@ export function createInquiry(world: InquiryWorld): Inquiry {
       turn = answer.catch(() => undefined);
       return answer;
     },
-    changed({ lastAnswer }) {
+    changed({ lastAnswer, version }) {
+      // What was read before the newest commit may arrive after it.
+      if (version < newestVersion) return;
+      newestVersion = version;
       newest = lastAnswer;
       wake?.();
     },

@@ -12,6 +12,7 @@ import { decide } from "../core/decide.ts";
 import { attemptIdOf, type TaskId } from "../core/ids.ts";
 import { type Intent, REAP_AGAIN_MS } from "../core/plan.ts";
 import type { Attempt, Survivor, Task } from "../core/task.ts";
+import { lastStopOf } from "../core/verdict.ts";
 import { overlaps } from "../core/workspace-claim.ts";
 import type { Children } from "../ports/children.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -135,8 +136,18 @@ export function createPerformer(world: PerformerWorld): Performer {
     const own = await children.stop({ mark: attempt.mark, process: attempt.process, background });
     const report = maskedReport(own.kind === "proven" ? ((await stillStoppingBelow(task)) ?? own) : own, world.mask);
     await runner.finished(task.handle.taskId, attempt.epoch, LAST_WORD_MS);
+    return reportStop(task, attempt.epoch, report);
+  }
+
+  /** A task without an attempt of its own, cancelled while something below it had to be stopped. */
+  async function awaitBelow(task: Task, epoch: number): Promise<number | null> {
+    const own: StopReport = { kind: "proven", stop: lastStopOf(task) };
+    return reportStop(task, epoch, (await stillStoppingBelow(task)) ?? own);
+  }
+
+  async function reportStop(task: Task, epoch: number, report: StopReport): Promise<number | null> {
     await world.faults.at("before_settle");
-    await executor.execute(task.handle.taskId, { kind: "ReportStop", epoch: attempt.epoch, report });
+    await executor.execute(task.handle.taskId, { kind: "ReportStop", epoch, report });
     if (report.kind === "proven") return null;
     if (report.survivors.length > 0) {
       log.warn("survivors", { taskId: task.handle.taskId, count: report.survivors.length });
@@ -178,6 +189,8 @@ export function createPerformer(world: PerformerWorld): Performer {
           return start(task);
         case "reap":
           return reap(task, intent.attempt);
+        case "awaitBelow":
+          return awaitBelow(task, intent.epoch);
         case "lose": {
           const { epoch } = intent;
           const lost = { kind: "LoseAttempt", epoch, partial: null, orderly: false, unseen: true } as const;

@@ -63,7 +63,7 @@ export function addPlaces(
     const shown = `${start > 0 ? "…" : ""}${whole(text, start, end)}${end < text.length ? "…" : ""}`;
     builder.add({ who: "child", atMs: null, at, ...of, text: shown }, 0);
     // What follows within the shown piece has been seen, unless it is cut off by its end.
-    needle.lastIndex = Math.max(at + length, end - length + 1);
+    needle.lastIndex = pairAfter(text, Math.max(at + length, end - length + 1));
   }
   return null;
 }
@@ -74,6 +74,12 @@ const SYNTAX = /[\\^$.*+?()[\]{}|/]/g;
 function needleOf(find: string): RegExp | null {
   const words = sanitise(find);
   return words === "" ? null : new RegExp(words.replace(SYNTAX, "\\$&"), "giu");
+}
+
+/** The place itself, or the next one where that is the middle of a pair: a search would begin before it. */
+function pairAfter(text: string, at: number): number {
+  const unit = text.charCodeAt(at);
+  return unit >= 0xdc00 && unit <= 0xdfff ? at + 1 : at;
 }
 
 /** A slice that splits no pair at either end. */

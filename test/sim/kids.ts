@@ -31,7 +31,7 @@ async function runKid(world: KidsWorld, random: Random): Promise<void> {
     await sleep(clock, random.int(1_000, 15_000));
     const { serving } = daemons;
     if (!serving?.life.alive || !random.chance(temper.delegating)) continue;
-    const alive = (await store.truth.unfinished()).filter(({ state }) => attemptOf(state) !== null);
+    const alive = (await store.truth.unfinished()).filter(({ state }) => (attemptOf(state)?.process ?? null) !== null);
     const parent = alive.length === 0 ? null : random.pick(alive);
     const attempt = parent === null ? null : attemptOf(parent.state);
     if (attempt === null) continue;

@@ -78,7 +78,7 @@ export type TestEngineOptions = {
   readonly settings?: Partial<EngineSettings>;
   readonly workspace?: Workspace;
   readonly parts?: Partial<typeof PLAIN_PARTS>;
-  /** Drivers besides the fake one, by their own names. */
+  /** Beside the fake one. */
   readonly drivers?: readonly Driver[];
   /** False: `engine.start` is left to the test. */
   readonly started?: boolean;
@@ -120,7 +120,7 @@ async function open(
   const settings = settingsOf(options);
   const workspace = options.workspace ?? createPlainWorkspace();
   const drivers: ReadonlyMap<string, Driver> = new Map(
-    [driver, ...(options.drivers ?? [])].map((known) => [known.name, known]),
+    [driver, ...(options.drivers ?? [])].map((one) => [one.name, one]),
   );
   const engine = createEngine({
     ...PLAIN_PARTS,
@@ -268,10 +268,10 @@ function createPlainWorkspace(): Workspace {
 export type FakeChildren = Children & {
   readonly stops: readonly StopTarget[];
   readonly released: readonly string[];
-  /** From now on stops find these left over; only those of one task, if it is named. */
+  /** From now on stops (of this task's children, if one is named) find these left over. */
   leave(survivors: readonly Survivor[], taskId?: string): void;
-  /** Holds stops back until the returned function, or `freeStops`, is called. */
-  holdStops(): () => void;
+  /** Holds stops (of this task's children, if one is named) back until the returned function, or `freeStops`, is called. */
+  holdStops(taskId?: string): () => void;
   freeStops(): void;
 };
 
@@ -282,6 +282,7 @@ export function createFakeChildren(): FakeChildren {
   let left: readonly Survivor[] = [];
   let leftOf = "";
   let gate: PromiseWithResolvers<void> | null = null;
+  let heldOf = "";
   const freeStops = (): void => {
     gate?.resolve();
     gate = null;
@@ -292,7 +293,7 @@ export function createFakeChildren(): FakeChildren {
     spawn: async () => ({ kind: "failed", code: "ENOENT", message: "there are no programs here" }),
     async stop(target): Promise<StopReport> {
       stops.push(target);
-      await gate?.promise;
+      if (target.mark.includes(heldOf)) await gate?.promise;
       if (left.length > 0 && target.mark.includes(leftOf)) return { kind: "survivors", survivors: left };
       return { kind: "proven", stop: { proof: "marker+tree", survivors: [], kept: [], by: null } };
     },
@@ -302,7 +303,8 @@ export function createFakeChildren(): FakeChildren {
       left = survivors;
       leftOf = taskId;
     },
-    holdStops() {
+    holdStops(taskId = "") {
+      heldOf = taskId;
       gate = Promise.withResolvers<void>();
       return freeStops;
     },

@@ -182,6 +182,8 @@ function lossVerdict(loss: Loss, stderr: BoundedText): DriverEnd {
 function exitVerdict(end: ChildEnd, complaint: string): DriverEnd {
   if (end.kind !== "exited") return { end: "lost" };
   const { code, signal } = end;
+  // Killed by somebody else (the machine ran out of memory): its session is kept, and losses are counted.
+  if (signal !== null) return { end: "lost" };
   return faultEnd({ exit: { code, signal }, ...(complaint === "" ? {} : { text: complaint }) });
 }
 
