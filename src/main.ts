@@ -16,12 +16,12 @@ import {
   writeDaemonFile,
 } from "./config/daemon-files.ts";
 import type { Ready, StartDaemonInput, StartDaemonResult, StopMode } from "./cli/daemon.ts";
-import { CHILD_TOKEN_PATTERN, createChildCredentials } from "./config/child-credentials.ts";
+import { CHILD_TOKEN_PATTERN, CHILD_TOKEN_SHAPE, createChildCredentials } from "./config/child-credentials.ts";
 import { CONTRACT_VERSION } from "./config/contract-version.ts";
 import { engineSettings } from "./config/engine-settings.ts";
 import { knownSecrets } from "./config/known-secrets.ts";
 import type { DataDirRefusal } from "./config/private-files.ts";
-import { CALLER_TOKEN_PATTERN, openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
+import { CALLER_TOKEN_PATTERN, CALLER_TOKEN_SHAPE, openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
 import type { Caller } from "./core/caller.ts";
 import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
 import { childEnvironment } from "./config/child-environment.ts";
@@ -57,7 +57,7 @@ import { createUlidSource } from "./system/ulid-source.ts";
 import { createWallClock } from "./system/wall-clock.ts";
 import { createPinoLog } from "./telemetry/pino-log.ts";
 import { createPrometheusMeter } from "./telemetry/prometheus-meter.ts";
-import { createSecrets } from "./telemetry/secrets.ts";
+import { base64Shape, createSecrets } from "./telemetry/secrets.ts";
 import { createLocalWorkspace } from "./workspace/local-workspace.ts";
 
 export async function startDaemon(options: StartDaemonInput): Promise<StartDaemonResult> {
@@ -88,7 +88,11 @@ type World = Extract<Awaited<ReturnType<typeof openWorld>>, { readonly kind: "op
 /** What outlives a request: clock, log, storage, tokens, keys, the guard. */
 async function openWorld({ loaded, stderr }: StartDaemonInput, opened: ClosingStack) {
   const { config } = loaded;
-  const secrets = createSecrets([CALLER_TOKEN_PATTERN, CHILD_TOKEN_PATTERN]);
+  const secrets = createSecrets([
+    CALLER_TOKEN_PATTERN,
+    CHILD_TOKEN_PATTERN,
+    ...[CALLER_TOKEN_SHAPE, CHILD_TOKEN_SHAPE].map(base64Shape),
+  ]);
   const { mask } = secrets;
   const log = createPinoLog({ level: config.log.level, stream: stderr, terminal: stderr.isTTY, mask });
   const clock = createWallClock();

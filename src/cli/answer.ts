@@ -28,8 +28,9 @@ const itemShape = {
       questionId: optionalText,
       kind: optionalText,
       optionIds: z.array(z.string()).optional(),
+      action: z.record(z.string(), z.string()).optional(),
       /** What was answered, where somebody has. */
-      answer: z.unknown().optional(),
+      answer: optionalText,
     })
     .optional(),
   problem: z

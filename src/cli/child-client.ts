@@ -140,7 +140,14 @@ async function connect({ mcpUrl, token }: ChildAddress, version: string): Promis
 function answered(structured: unknown): Reply {
   const answer = answerSchema.safeParse(structured);
   if (answer.success) return { kind: "answer", answer: answer.data };
-  throw new Error("the answer is none of ours");
+  return {
+    kind: "failure",
+    code: "not_a_daemon",
+    exitCode: EXIT.unreachable,
+    what: "What answers at DELEGATE_CHILD_URL is not delegate-mcp.",
+    why: "Its answer is none of ours.",
+    fix: null,
+  };
 }
 
 /** A refusal of HTTP on `/mcp`, as far as the client library hands it on. */

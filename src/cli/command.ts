@@ -86,18 +86,18 @@ export function refuse(command: Command, answer: Answer): number {
   }
   const what = answer.error === undefined ? "That beginning of an id names several tasks." : answer.say;
   const tasks = (answer.tasks ?? []).map((task) => `${task.taskId ?? ""}  ${task.status ?? ""}  ${line(task.title)}`);
-  const details = [...recordedLines(answer), ...tasks];
+  const details = [...questionLines(answer), ...tasks];
   const fix = adviceOf(answer, code);
   return fail(command.io, command.options, { kind: "failure", code, exitCode, what, why: null, details, fix });
 }
 
-/** The answer that a question had already got, and whose it was. */
-function recordedLines({ error, question, meta }: Answer): readonly string[] {
-  const given = question?.answer;
-  if (error?.code !== "not_pending" || given === undefined || given === null) return [];
+/** The answer that a question had already got and whose it was, or what it can be answered with. */
+function questionLines({ error, question, meta }: Answer): readonly string[] {
+  if (question === undefined || (error?.code !== "not_pending" && error?.code !== "invalid_arguments")) return [];
+  const { questionId = "", optionIds = [], answer } = question;
+  if (answer === undefined) return optionIds.length === 0 ? [] : [`${questionId}  options: ${optionIds.join(", ")}`];
   const by = [meta?.by?.kind, meta?.by?.name].filter((part) => part !== undefined).join(" ");
-  const shown = typeof given === "string" ? given : JSON.stringify(given);
-  return [`${question?.questionId ?? ""}  answered ${line(shown)}${by === "" ? "" : `  by ${line(by)}`}`];
+  return [`${questionId}  answered: ${answer}${by === "" ? "" : `  by ${by}`}`];
 }
 
 /** The next step in words of the command line; what the daemon says is meant for models and names its tools. */

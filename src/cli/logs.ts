@@ -12,7 +12,7 @@ import { EXIT } from "./exit-codes.ts";
 import { type Failure, fail, note } from "./failure.ts";
 import { taken } from "./io.ts";
 import { callPatiently } from "./patient-call.ts";
-import { type Part, partsOf, printParts, type View } from "./thread-page.ts";
+import { isPrintedAsText, type Part, partsOf, printParts, type View } from "./thread-page.ts";
 import { onInterrupt } from "./wait.ts";
 import { createWakeUps } from "./wake-ups.ts";
 
@@ -34,7 +34,7 @@ export async function logs(command: Command, named: string, options: LogsOptions
     const reading = createReading(command, { ...options, view, taskId: task.taskId }, signal);
     return options.follow === true
       ? await follow(command, task.taskId, reading, signal)
-      : finish(command, await reading.toTheEnd(), !reading.hasPrinted());
+      : finish(command, await reading.toTheEnd(), reading.last(), options);
   });
 }
 
@@ -44,7 +44,8 @@ type Read = Reply | { readonly kind: "interrupted" };
 type Reading = {
   /** Prints what has not been printed yet. */
   toTheEnd(): Promise<Read>;
-  hasPrinted(): boolean;
+  /** The last part that was printed; null if there was none. */
+  last(): Part | null;
 };
 
 type Asked = LogsOptions & { readonly taskId: string; readonly view: View };
@@ -52,34 +53,41 @@ type Asked = LogsOptions & { readonly taskId: string; readonly view: View };
 function createReading(command: Command, asked: Asked, signal: AbortSignal): Reading {
   const { taskId, view, find } = asked;
   let cursor: string | null = null;
-  /** Places on the page at `cursor` that have been printed. */
+  /** Places that have been printed of the page at `cursor`, and of the page before it. */
   let printed: ReadonlySet<string> = new Set();
-  let some = false;
+  let before: ReadonlySet<string> = new Set();
+  let last: Part | null = null;
+  /** A daemon that was never there is not waited for. */
+  let wasReached = false;
 
   const ask = (): Promise<Reply> => {
+    const deadlineMs = wasReached ? Number.POSITIVE_INFINITY : 0;
     const query = { view, ...(find === undefined ? {} : { find }), ...(cursor === null ? {} : { cursor }) };
     const path = `/api/threads/${encodeURIComponent(taskId)}`;
-    return callPatiently(command, (api) => api.get(path, query, signal), { signal, deadlineMs: Infinity });
+    return callPatiently(command, (api) => api.get(path, query, signal), { signal, deadlineMs });
   };
 
   return {
-    hasPrinted: () => some,
+    last: () => last,
     async toTheEnd() {
       for (;;) {
         const reply = await ask();
         if (signal.aborted) return { kind: "interrupted" };
         if (reply.kind === "failure" || reply.answer.error !== undefined) return reply;
-        const places = placesOf(partsOf(reply.answer));
-        const fresh = [...places].filter(([place]) => !printed.has(place)).map(([, part]) => part);
-        printParts(command, fresh, view, find !== undefined);
-        some ||= fresh.length > 0;
+        wasReached = true;
+        const parts = partsOf(reply.answer);
+        const places = placesOf(parts);
+        const fresh = [...places]
+          .filter(([place]) => !printed.has(place) && !before.has(place))
+          .map(([, part]) => part);
+        printParts(command, fresh, asked);
+        last = fresh.at(-1) ?? last;
+        printed = new Set([...printed, ...places.keys()]);
         await taken(command.io.stdout, signal);
         const { nextCursor } = reply.answer;
-        if (nextCursor === undefined || command.io.stdout.isClosed) {
-          printed = new Set(places.keys());
-          return reply;
-        }
+        if (nextCursor === undefined || command.io.stdout.isClosed) return reply;
         cursor = nextCursor;
+        before = withoutLast(printed, parts);
         printed = new Set();
       }
     },
@@ -91,39 +99,51 @@ function placesOf(parts: readonly Part[]): ReadonlyMap<string, Part> {
   const times = new Map<string, number>();
   return new Map(
     parts.map((part) => {
-      const place = `${part.who ?? ""}:${part.at ?? ""}`;
+      const place = placeOf(part);
       const time = (times.get(place) ?? 0) + 1;
       times.set(place, time);
-      return [`${place}:${time}`, part] as const;
+      return [`${place}${time}`, part] as const;
     }),
   );
 }
 
+/** Events and what a child said are numbered each for themselves; the time tells them apart. */
+function placeOf(part: Part): string {
+  return `${part.who ?? ""}:${part.at ?? ""}:${part.time ?? ""}:`;
+}
+
+/** What has been printed, but for the last part of a page: the next page may go on in the middle of it. */
+function withoutLast(printed: ReadonlySet<string>, parts: readonly Part[]): ReadonlySet<string> {
+  const last = parts.at(-1);
+  if (last === undefined) return printed;
+  return new Set([...printed].filter((place) => !place.startsWith(placeOf(last))));
+}
+
 async function follow(command: Command, taskId: string, reading: Reading, signal: AbortSignal): Promise<number> {
   await using wakeUps = createWakeUps(command, taskId);
-  let told = "";
+  let isTold = false;
   for (let wasSettled = false; ; ) {
     const read = await reading.toTheEnd();
     if (read.kind !== "answer" || read.answer.error !== undefined || wasSettled || command.io.stdout.isClosed)
-      return finish(command, read, !reading.hasPrinted());
+      return finish(command, read, reading.last(), {});
     const { answer } = read;
-    const question = needsAnswer(answer) ? (answer.question?.questionId ?? "") : "";
-    if (question !== "" && question !== told)
-      note(command.io, command.options, `It asks something (${question}): delegate-mcp show ${taskId}`);
-    told = question;
+    if (needsAnswer(answer) && !isTold)
+      note(command.io, command.options, `It asks something: delegate-mcp show ${taskId}`);
+    isTold = needsAnswer(answer);
     // What was written between the page and the end is read once more.
     wasSettled = isSettled(answer);
     if (!wasSettled) await wakeUps.next(LOOK_MS, signal);
   }
 }
 
-function finish(command: Command, read: Read, isEmpty: boolean): number {
+function finish(command: Command, read: Read, last: Part | null, asked: LogsOptions): number {
   const { io, options } = command;
   if (read.kind === "interrupted") return fail(io, options, INTERRUPTED);
   if (read.kind === "failure") return fail(io, options, read);
   const { answer } = read;
   if (answer.error !== undefined) return refuse(command, answer);
-  if (isEmpty) note(io, options, answer.say);
+  if (last === null) note(io, options, answer.say);
+  else if (isPrintedAsText(command, asked) && !last.text.endsWith("\n")) io.stdout.write("\n");
   return EXIT.ok;
 }
 

@@ -24,11 +24,10 @@ export async function callPatiently(
   for (let pauseMs = 250; ; pauseMs = Math.min(2_000, pauseMs * 2)) {
     const reply = await callOnce(command, call);
     if (signal.aborted || !isLoss(reply)) return reply;
-    if (giveUpMs === null) {
-      giveUpMs = Math.min(deadlineMs, Date.now() + LOST_MAX_MS);
-      note(command.io, command.options, "The daemon does not answer; the wait goes on when it is back.");
-    }
+    const isFirst = giveUpMs === null;
+    giveUpMs ??= Math.min(deadlineMs, Date.now() + LOST_MAX_MS);
     if (Date.now() >= giveUpMs) return reply;
+    if (isFirst) note(command.io, command.options, "The daemon does not answer; the wait goes on when it is back.");
     await delay(pauseMs, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -7,6 +7,7 @@
 import { sanitise } from "../core/sanitise.ts";
 import { type Answer, type Item, isSettled, momentOf } from "./answer.ts";
 import type { Command } from "./command.ts";
+import { isChild } from "./find-daemon.ts";
 import { age, type Cell, type Colors, colorsFor, line, printPairs, printRows } from "./print.ts";
 
 /** The rows of `list` and of waits for several tasks. `nowMs` gives the ages their zero. */
@@ -58,10 +59,12 @@ export function printOutcome(command: Command, task: Item, say: string): void {
   const { stdout, stderr, env } = command.io;
   const colors = colorsFor(stderr, env, command.options.color === false);
   stderr.write(`${painted({ ...task, say }, colors)}\n`);
-  for (const text of [handleOf(task), changesOf(task), cutOf(task), hintOf(task)]) {
+  for (const text of [handleOf(task), changesOf(task), cutOf(task), hintOf(task, isChild(env))]) {
     if (text !== null) stderr.write(`${colors.dim(line(text))}\n`);
   }
   const result = task.fromChild?.result?.text;
+  if (!stdout.isTTY)
+    for (const [name, value] of askedPairs(task)) if (value) stderr.write(`${name}: ${line(String(value))}\n`);
   if (stdout.isTTY) printChildText(command, task, colors);
   else if (isSettled(task) && result !== undefined) stdout.write(result.endsWith("\n") ? result : `${result}\n`);
 }
@@ -97,9 +100,16 @@ function pairsOf(task: Item): Pairs {
     ["branch", workspace?.branch],
     ["question", question?.questionId],
     ["options", question?.optionIds?.join(", ")],
+    ...askedPairs(task),
     ["settlement", task.settlement],
     ...troublePairs(task),
   ];
+}
+
+/** What a child asks for: whoever answers has to know. All of it the child's words. */
+function askedPairs({ question, fromChild }: Item): Pairs {
+  const action = Object.entries(question?.action ?? {}).map(([name, value]): Pairs[number] => [`asks ${name}`, value]);
+  return [...action, ["asks", fromChild?.question?.prompt]];
 }
 
 /** What went wrong, what it ended with, and what is left of it. */
@@ -148,10 +158,10 @@ function cutOf(task: Item): string | null {
 }
 
 /** What the person can do next, where that is not obvious. */
-function hintOf(task: Item): string | null {
+function hintOf(task: Item, inChild: boolean): string | null {
   if (task.status === "failed" && task.continuable === true)
     return `Go on in the same conversation: delegate-mcp continue ${task.taskId} TEXT`;
-  if (task.status === "input_required" && task.question !== undefined)
+  if (task.status === "input_required" && task.question !== undefined && !inChild)
     return `Answer it: delegate-mcp answer ${task.taskId} ${task.question.questionId} OPTION, or --text TEXT`;
   return null;
 }

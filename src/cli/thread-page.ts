@@ -6,7 +6,7 @@
 
 import { z } from "zod";
 import { sanitise } from "../core/sanitise.ts";
-import { type Answer, momentOf } from "./answer.ts";
+import type { Answer } from "./answer.ts";
 import type { Command } from "./command.ts";
 import { colorsFor, line, printJson, printRows } from "./print.ts";
 
@@ -15,53 +15,48 @@ export type View = (typeof VIEWS)[number];
 
 const partSchema = z.looseObject({
   who: z.string().optional(),
-  at: z.union([z.string(), z.number()]).optional(),
-  atMs: z.number().optional(),
+  at: z.number().optional(),
+  /** ISO 8601. */
   time: z.string().optional(),
   text: z.string(),
 });
 export type Part = z.output<typeof partSchema>;
 
-const pageSchema = z.looseObject({ parts: z.array(partSchema).optional() });
+const pageSchema = z.looseObject({ parts: z.array(partSchema) });
 
 /** What a page holds, in order; nothing if it is empty. */
 export function partsOf(answer: Answer): readonly Part[] {
-  for (const place of [answer.fromChild?.["page"], answer.fromChild, answer]) {
-    const page = pageSchema.safeParse(place);
-    if (page.success && page.data.parts !== undefined) return page.data.parts;
-    for (const name of ["messages", "events"]) {
-      const listed = z.looseObject({ [name]: z.array(partSchema) }).safeParse(place);
-      if (listed.success) return z.array(partSchema).parse(listed.data[name]);
-    }
-  }
-  const text = answer.fromChild?.result?.text;
-  return text === undefined ? [] : [{ text }];
+  const page = pageSchema.safeParse(answer.fromChild);
+  return page.success ? page.data.parts : [];
 }
 
-/** True for views that are one text, which a program gets as it is. */
-function isText(view: View, isFind: boolean): boolean {
-  return (view === "result" || view === "changes") && !isFind;
+export type Asked = { readonly view?: View; readonly find?: string };
+
+/** True for a view that is one text, where a program reads it: it gets that text as it is. */
+export function isPrintedAsText({ io, options }: Command, { view, find }: Asked): boolean {
+  const isText = (view === "result" || view === "changes") && find === undefined;
+  return isText && options.json !== true && !io.stdout.isTTY;
 }
 
 /** Shows parts: to a person under a heading each, to a program a line each, and a view that is one text as that text. */
-export function printParts(command: Command, parts: readonly Part[], view: View, isFind: boolean): void {
+export function printParts(command: Command, parts: readonly Part[], asked: Asked): void {
   const { io, options } = command;
   const { stdout } = io;
   if (options.json === true) {
     for (const part of parts) printJson(stdout, part);
-  } else if (!stdout.isTTY && isText(view, isFind)) {
+  } else if (isPrintedAsText(command, asked)) {
     for (const part of parts) stdout.write(part.text);
   } else if (!stdout.isTTY) {
     printRows(
       stdout,
       colorsFor(stdout, io.env, true),
       COLUMNS,
-      parts.map((part) => [part.at, timeOf(part), part.who, part.text]),
+      parts.map((part) => [part.at, part.time, part.who, part.text]),
     );
   } else {
     const colors = colorsFor(stdout, io.env, options.color === false);
     for (const part of parts) {
-      const heading = [timeOf(part), part.who, part.at].filter((word) => word !== undefined && word !== null).join(" ");
+      const heading = [part.time, part.who, part.at].filter((word) => word !== undefined).join(" ");
       stdout.write(`${colors.dim(`--- ${line(heading)}`)}\n`);
       stdout.write(`${sanitise(part.text).trimEnd().replace(/^/gm, "  ")}\n`);
     }
@@ -69,9 +64,3 @@ export function printParts(command: Command, parts: readonly Part[], view: View,
 }
 
 const COLUMNS = [{ title: "AT" }, { title: "TIME" }, { title: "WHO" }, { title: "TEXT", wide: true }] as const;
-
-/** ISO 8601. */
-function timeOf(part: Part): string | null {
-  const moment = momentOf(part.atMs ?? part.time);
-  return moment === null ? null : new Date(moment).toISOString();
-}

@@ -22,6 +22,9 @@ const CHARACTERS_MAX = 128;
  */
 export const CHILD_TOKEN_PATTERN = `${PREFIX}${ATTEMPT}\\.[A-Za-z0-9_-]{20,43}`;
 
+/** What all of them begin with and how long they can be, for finding them where they are encoded. */
+export const CHILD_TOKEN_SHAPE = { prefix: `${PREFIX}dt_`, charactersMax: 88 } as const;
+
 /** `sessionKey`: the data directory's. The tokens are made with a key derived from it, so they are no session ids. */
 export function createChildCredentials(sessionKey: Uint8Array): ChildCredentials {
   const key = Buffer.from(hkdfSync("sha256", sessionKey, new Uint8Array(0), "child-credentials", 32));

@@ -4,11 +4,18 @@
 
 import path from "node:path";
 
-import { PERMISSIONS } from "../core/task.ts";
+import { PERMISSIONS, type Permission } from "../core/task.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import { childEnvironment } from "./child-environment.ts";
 import type { LoadedConfig } from "./load-config.ts";
 import type { AgentConfig } from "./schema.ts";
+
+/** What a driver itself can hold an agent to. An ACP agent that nobody has profiled may do more than it asks for. */
+const LEVELS: Readonly<Record<AgentConfig["driver"], readonly Permission[]>> = {
+  command: PERMISSIONS,
+  acp: ["full"],
+  fake: PERMISSIONS,
+};
 
 /** Running time of a task that names no limit of its own. */
 const MAX_ACTIVE_MS = 24 * 60 * 60_000;
@@ -49,7 +56,7 @@ function agentSettings(agent: AgentConfig, environment: Readonly<Record<string, 
     model: agent.model ?? null,
     trusted: agent.trusted ?? agent.driver === "command",
     requireEvidence: agent.requireEvidence ?? "assumed",
-    levels: PERMISSIONS,
+    levels: LEVELS[agent.driver],
     env: childEnvironment(environment, agent.env ?? []),
   };
 }

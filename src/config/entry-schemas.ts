@@ -8,12 +8,11 @@ import { z } from "zod";
 import { durationMs, environmentName, webhookUrl, words } from "./setting-kinds.ts";
 
 /** Drivers of this version; the others are known by name so that the refusal can say so. */
-const DRIVERS = ["command", "fake"] as const;
+const DRIVERS = ["command", "acp", "fake"] as const;
 export const LATER_DRIVERS: readonly string[] = [
   "claude",
   "codex",
   "pi",
-  "acp",
   "gemini",
   "opencode",
   "cursor-agent",
@@ -25,9 +24,11 @@ export const agentSchema = z
     driver: z
       .enum(DRIVERS)
       .describe(
-        "How the program is driven. `command`: any program, task on standard input, answer on standard output.",
+        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`.",
       ),
-    command: words().optional().describe("Program and arguments of a `command` agent; started without a shell."),
+    command: words()
+      .optional()
+      .describe("Program and arguments of a `command` or `acp` agent; started without a shell."),
     promptBy: z
       .enum(["stdin", "file"])
       .optional()
@@ -37,12 +38,21 @@ export const agentSchema = z
     onLoss: z
       .enum(["resume", "rerun", "fail"])
       .optional()
-      .describe("What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice."),
+      .describe(
+        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`: `resume` (default) goes on in the agent's own session.",
+      ),
     env: z
       .array(environmentName())
       .max(100)
       .optional()
-      .describe("Names of environment variables that the child gets besides a small fixed set. Names, never values."),
+      .describe(
+        [
+          "Names of environment variables that the child gets besides a small fixed set. Names, never values.",
+          "A value is masked in the log and in what children write if its name says that it is secret (a word such as key,",
+          "token, secret, password, pass, credential, auth, cookie, session, private, dsn) or it looks so (a URL with a",
+          "password, a random text of 20 characters or more); other values, such as paths and model names, are not.",
+        ].join(" "),
+      ),
     model: z.string().min(1).max(200).optional().describe("Model used unless the caller names one."),
     default: z.boolean().optional().describe("The agent of calls that name none; at most one."),
     trusted: z
@@ -63,7 +73,10 @@ export const agentSchema = z
     const refuse = (key: string, error: string): void => {
       context.addIssue({ code: "custom", path: [key], message: error });
     };
-    if (agent.driver === "command" && agent.command === undefined) refuse("command", "driver `command` needs it");
+    if ((agent.driver === "command" || agent.driver === "acp") && agent.command === undefined)
+      refuse("command", `driver \`${agent.driver}\` needs it`);
+    if (agent.driver === "acp" && agent.promptBy === "file")
+      refuse("promptBy", "an agent of the driver `acp` gets its task by the protocol; leave it out");
     if (agent.driver === "command" && agent.onLoss === "resume")
       refuse("onLoss", "driver `command` has no session to resume; `fail` or `rerun`");
     for (const key of ["api", "baseUrl", "apiKeyEnv"] as const) {

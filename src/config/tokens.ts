@@ -64,6 +64,8 @@ const TOKEN_PREFIX = "dmcp_";
  * too, as long as what is left would help to guess it.
  */
 export const CALLER_TOKEN_PATTERN = `${TOKEN_PREFIX}[A-Za-z0-9_-]{20,43}`;
+/** What all of them begin with and how long they are, for finding them where they are encoded. */
+export const CALLER_TOKEN_SHAPE = { prefix: TOKEN_PREFIX, charactersMax: 48 } as const;
 const TOKEN_CHARACTERS_MAX = 1_024;
 const TOKENS_MAX = 1_000;
 /** Revoked tokens that are remembered, so that their holders can be told why they are refused. */

@@ -57,7 +57,8 @@ export type Command =
   | { readonly kind: "ExpireActive"; readonly epoch: number }
   | { readonly kind: "ForgiveSleep"; readonly gapMs: number }
   | ContinueTask
-  | { readonly kind: "CancelTask"; readonly reason: string | null; readonly by: Actor }
+  /** `below`: something that it has delegated has to be stopped too, and it ends after that. */
+  | { readonly kind: "CancelTask"; readonly reason: string | null; readonly by: Actor; readonly below?: true }
   | { readonly kind: "AbandonSurvivors"; readonly by: Actor }
   | { readonly kind: "AckDelivery"; readonly settlement: number; readonly by: Actor };
 

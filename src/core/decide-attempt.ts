@@ -14,7 +14,7 @@ import { attemptIdOf, markOf, questionIdOf } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { backoffMs } from "./retry.ts";
 import type { Attempt, Problem, StopRecord, Task, TextRef, Verdict } from "./task.ts";
-import { completed, failedAs, failedBy, partsOf, settlementOf } from "./verdict.ts";
+import { completed, failedAs, failedBy, lastStopOf, partsOf, settlementOf } from "./verdict.ts";
 
 type Of<Kind extends Command["kind"]> = Extract<Command, { readonly kind: Kind }>;
 
@@ -190,9 +190,13 @@ export function decideExpireActive(task: Task, command: Of<"ExpireActive">, nowM
   return accept({ kind: "AttemptFailed", epoch: command.epoch, fault, verdict: failedAs("deadline") });
 }
 
-/** The report on the processes of the newest attempt: proof ends what waits for it, survivors are named, each once. */
+/**
+ * The report on the processes of the newest attempt, or on what was delegated below where none are left: proof ends what
+ * waits for it, survivors are named, each once.
+ */
 export function decideStop(task: Task, command: Of<"ReportStop">, nowMs: number): Decision {
-  if (task.residue === null || task.residue.epoch !== command.epoch) return STALE;
+  const reportedOn = task.residue?.epoch ?? (task.state.kind === "stopping" ? task.epoch : null);
+  if (reportedOn !== command.epoch) return STALE;
   const { report } = command;
   if (report.kind === "proven") return accept(...afterProof(task, command.epoch, report.stop, nowMs));
   const { state } = task;
@@ -205,17 +209,18 @@ export function decideStop(task: Task, command: Of<"ReportStop">, nowMs: number)
 }
 
 function afterProof(task: Task, epoch: number, stop: StopRecord, nowMs: number): readonly TaskEventBody[] {
-  const stopped: TaskEventBody = { kind: "AttemptStopped", epoch, stop };
-  if (task.state.kind !== "stopping") return [stopped];
+  const own = task.residue !== null;
+  const stopped: readonly TaskEventBody[] = own ? [{ kind: "AttemptStopped", epoch, stop }] : [];
+  if (task.state.kind !== "stopping") return stopped;
   const { verdict } = task.state;
-  const settlement = settlementOf(task, verdict, stop, nowMs);
+  const settlement = settlementOf(task, verdict, own ? stop : lastStopOf(task), nowMs);
   const settled: TaskEventBody = { kind: "TaskSettled", settlement };
   // A message that waited for this run is sent now; after a failure it waits until somebody continues the task.
   const head = task.messages[0];
-  if (head === undefined || verdict.status !== "completed") return [stopped, settled];
+  if (head === undefined || verdict.status !== "completed") return [...stopped, settled];
   const ordinal = task.run.ordinal + 1;
   return [
-    stopped,
+    ...stopped,
     settled,
     { kind: "TaskReopened", by: head.by, choice: head.choice ?? {} },
     { kind: "RunQueued", ordinal, message: head.message, by: head.by, reason: "continued" },

@@ -12,11 +12,9 @@ import { LIMITS } from "./limits.ts";
 import type { NextStep } from "./next-step.ts";
 import type { Rejection } from "./rejection.ts";
 import type { StopRecord, Task } from "./task.ts";
-import { cancelled, failedAs, settlementOf } from "./verdict.ts";
+import { cancelled, failedAs, lastStopOf, settlementOf } from "./verdict.ts";
 
 type Of<Kind extends Command["kind"]> = Extract<Command, { readonly kind: Kind }>;
-
-const NONE_STARTED: StopRecord = { proof: "none_started", survivors: [], kept: [], by: null };
 
 export function decideDelegate(task: Task | null, command: DelegateTask): Decision {
   if (task !== null) return reject("internal", { kind: "repeat_same_call" }, { reason: "task id taken" });
@@ -51,8 +49,9 @@ function limitReached({ circumstances, origin }: DelegateTask): Rejection | null
 function busy({ circumstances, spec }: DelegateTask): Rejection | null {
   const { claimHolder: holder, holderIsAbove, onBusy } = circumstances;
   if (holder === null || (onBusy === "queue" && !holderIsAbove)) return null;
-  const detail: Rejection["detail"] = { cwd: spec.cwd, sinceMs: holder.sinceMs, mine: holder.mine ? "yes" : "no" };
-  const named = holder.mine ? { ...detail, holder: holder.handle.taskId } : detail;
+  const mine = holderIsAbove ? "above" : holder.mine ? "yes" : "no";
+  const detail: Rejection["detail"] = { cwd: spec.cwd, sinceMs: holder.sinceMs, mine };
+  const named = mine === "yes" && holder.mine ? { ...detail, holder: holder.handle.taskId } : detail;
   const change: Readonly<Record<string, string>> = holderIsAbove ? { access: "read" } : { onBusy: "queue" };
   return reject("workspace_busy", { kind: "fix", change }, named);
 }
@@ -123,8 +122,8 @@ export function decideCancel(task: Task, command: Of<"CancelTask">, nowMs: numbe
   }
   const verdict = cancelled(task, by);
   const requested: TaskEventBody = { kind: "CancelRequested", reason, by, verdict };
-  if (attemptOf(state) !== null || task.residue !== null) return accept(requested);
-  const settlement = settlementOf(task, verdict, task.lastStop ?? NONE_STARTED, nowMs);
+  if (attemptOf(state) !== null || task.residue !== null || command.below === true) return accept(requested);
+  const settlement = settlementOf(task, verdict, lastStopOf(task), nowMs);
   return accept(requested, { kind: "TaskSettled", settlement });
 }
 

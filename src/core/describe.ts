@@ -6,10 +6,11 @@
  */
 
 import { assertNever } from "./assert.ts";
+import type { Actor } from "./caller.ts";
 import { attemptOf } from "./evolve.ts";
 import { headOf } from "./excerpt.ts";
 import type { FailureClass } from "./failure.ts";
-import { type Handle, type RunId, runIdOf } from "./ids.ts";
+import { type Handle, type RunId, runIdOf, type TaskId } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import type { NextStep } from "./next-step.ts";
 import type { Attempt, Phase, Problem, Question, Settlement, Spec, Status, Survivor, Task } from "./task.ts";
@@ -20,7 +21,8 @@ export type TaskView = {
   readonly status: Status;
   readonly phase: Phase;
   readonly spec: Spec;
-  readonly key: string;
+  /** Null for readers who did not choose it (see `withoutWords`). */
+  readonly key: string | null;
   readonly conversation: string | null;
   readonly createdAtMs: number;
   /** Age of the task at the moment of the view. */
@@ -31,6 +33,8 @@ export type TaskView = {
   readonly version: number;
   readonly runId: RunId;
   readonly runOrdinal: number;
+  /** Who asked for the present run, and when. */
+  readonly runBy: { readonly kind: Actor["kind"]; readonly atMs: number };
   readonly attempt: number;
   readonly settlements: number;
   readonly acknowledged: boolean;
@@ -73,6 +77,7 @@ export function describe(task: Task, nowMs: number): TaskView {
     version: task.version,
     runId: runIdOf(task.handle.taskId, task.run.ordinal),
     runOrdinal: task.run.ordinal,
+    runBy: { kind: task.run.by.kind, atMs: task.run.queuedAtMs },
     attempt: task.epoch,
     settlements: task.settlements,
     acknowledged: task.acknowledgedThrough >= task.settlements,
@@ -100,6 +105,13 @@ export function withoutAnswering(view: TaskView, instead: "wait" | "ask_user"): 
     instead === "wait" ? { kind: "wait", seen: [{ taskId: handle.taskId, news, steps }] } : { kind: "ask_user" };
   return { ...view, next };
 }
+
+/** The same view for somebody to whom the words of whoever delegated the task are a child's words (P17). */
+export function withoutWords(view: TaskView): TaskView {
+  return { ...view, spec: { ...view.spec, title: TITLE_OF_A_CHILD }, key: null };
+}
+
+export const TITLE_OF_A_CHILD = "work that a child delegated";
 
 export function statusOf(task: Task): Status {
   const { state } = task;
@@ -150,7 +162,7 @@ const NEEDS_A_FIX: ReadonlySet<FailureClass> = new Set([
 function nextOf(task: Task): NextStep {
   const { taskId } = task.handle;
   const { state } = task;
-  if (state.kind === "awaiting_answer") return { kind: "answer", taskId, questionId: state.question.questionId };
+  if (state.kind === "awaiting_answer") return answerTo(taskId, state.question);
   if (state.kind !== "settled") return { kind: "wait", seen: [{ taskId, news: task.news, steps: task.steps }] };
   const { verdict, number } = state.settlement;
   // Whoever has cancelled work is not told to go on with it.
@@ -158,6 +170,11 @@ function nextOf(task: Task): NextStep {
   if (verdict.class !== null && NEEDS_A_FIX.has(verdict.class)) return { kind: "fix" };
   if (verdict.continuable) return { kind: "continue", taskId, afterSettlement: number };
   return { kind: "choose_key", clientRequestId: furtherKey(task.origin.clientRequestId, number + 1) };
+}
+
+function answerTo(taskId: TaskId, { questionId, kind, optionIds }: Question): NextStep {
+  const give = kind === "question" && optionIds.length === 0 ? "text" : "optionId";
+  return { kind: "answer", taskId, questionId, give };
 }
 
 /** The key with a number behind it, never longer than a key may be. */

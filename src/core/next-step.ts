@@ -10,7 +10,13 @@ export type NextStep =
   /** Wait for these tasks; `seen` is what the caller has been told of each, packed into `after`. */
   | { readonly kind: "wait"; readonly seen: readonly Seen[] }
   | { readonly kind: "use_result" }
-  | { readonly kind: "answer"; readonly taskId: TaskId; readonly questionId: QuestionId }
+  /** `give`: what the answer is made of: one of the options, or words where there are none. */
+  | {
+      readonly kind: "answer";
+      readonly taskId: TaskId;
+      readonly questionId: QuestionId;
+      readonly give: "optionId" | "text";
+    }
   | { readonly kind: "continue"; readonly taskId: TaskId; readonly afterSettlement: number }
   | { readonly kind: "repeat_same_call" }
   /** Send the same call with this key. `change`: further fields to alter in it. */

@@ -15,6 +15,8 @@ export type Intent =
   | { readonly kind: "start" }
   /** Stop whatever is left of this attempt and report on it. */
   | { readonly kind: "reap"; readonly attempt: Attempt }
+  /** Nothing of its own is left: it ends once what it has delegated has. */
+  | { readonly kind: "awaitBelow"; readonly epoch: number }
   /** Nobody runs this attempt. */
   | { readonly kind: "lose"; readonly epoch: number }
   | { readonly kind: "markStalled"; readonly epoch: number }
@@ -38,6 +40,8 @@ export function plan(task: Task, nowMs: number, held: boolean): Plan {
       if (state.question.deadlineAtMs > nowMs) return rest(state.question.deadlineAtMs);
       return act({ kind: "expireInput", questionId: state.question.questionId });
     case "stopping":
+      if (task.residue === null) return act({ kind: "awaitBelow", epoch: task.epoch });
+      return act({ kind: "reap", attempt: task.residue });
     case "settled":
       return task.residue === null ? rest(null) : act({ kind: "reap", attempt: task.residue });
     default:

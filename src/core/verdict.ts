@@ -63,6 +63,11 @@ export function settlementOf(task: Task, verdict: Verdict, stop: StopRecord, now
   };
 }
 
+/** How a task without processes of its own was stopped the last time. */
+export function lastStopOf({ lastStop }: Task): StopRecord {
+  return lastStop ?? { proof: "none_started", survivors: [], kept: [], by: null };
+}
+
 /** What a run leaves behind when it ends without saying anything more. */
 export function partsOf(result: TextRef | null, sideEffects: boolean, usage: Usage | null): Parts {
   return { result, sideEffects, usage };

@@ -9,6 +9,7 @@ import { actorOf, type Actor, type Caller } from "../core/caller.ts";
 import type { Decision } from "../core/decision.ts";
 import { headOf } from "../core/excerpt.ts";
 import { questionIdOf, type TaskId } from "../core/ids.ts";
+import type { NextStep } from "../core/next-step.ts";
 import type { Rejection } from "../core/rejection.ts";
 import type { Choice, Task } from "../core/task.ts";
 import type { Answer, AnswerRequest, Recorded } from "../ports/engine.ts";
@@ -70,14 +71,16 @@ export function createAnswerQuestion(world: {
   };
 
   /** Decided on the task as it is in the transaction: who may answer depends on what is asked. */
-  function notAllowed({ state }: Task, questionId: string, caller: Caller): Decision | null {
+  function notAllowed({ state, handle }: Task, questionId: string, caller: Caller): Decision | null {
     const isOpen = state.kind === "awaiting_answer" && state.question.questionId === questionId;
     const kind = isOpen ? state.question.kind : "question";
     const why = whyNot({ kind }, caller, settings.approvalsBy);
     if (why === null) return null;
     if (why === "scope") return rejection("not_allowed", { kind: "ask_user" }, { scope: "delegate" });
-    const next = why === "child" ? ({ kind: "do_it_yourself" } as const) : ({ kind: "ask_user" } as const);
-    return rejection("not_allowed", next, { may: why === "child" ? "root caller" : "person" });
+    if (why === "person") return rejection("not_allowed", { kind: "ask_user" }, { may: "person" });
+    // What it asked of its own child goes on once the root caller has answered. Nothing of it is shown here.
+    const next: NextStep = { kind: "wait", seen: [{ taskId: handle.taskId, news: 0, steps: 0 }] };
+    return rejection("not_allowed", next, { may: "root caller" });
   }
 
   type Given = { readonly choice: Choice; readonly by: Actor };

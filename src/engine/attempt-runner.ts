@@ -7,10 +7,11 @@
  * Absent on purpose: stopping. The supervisor's `reap` does that, for runners that live and for ones that are gone.
  */
 
+import type { Lineage } from "../core/caller.ts";
 import { classify } from "../core/classify.ts";
 import { attemptOf } from "../core/evolve.ts";
-import { excerpt } from "../core/excerpt.ts";
-import type { TaskId } from "../core/ids.ts";
+import { excerpt, headOf } from "../core/excerpt.ts";
+import { type AttemptId, attemptIdOf, type TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Attempt, Task, TextRef } from "../core/task.ts";
 import type { Children } from "../ports/children.ts";
@@ -31,7 +32,7 @@ export type AttemptRunner = {
   /** Attempts with a running turn: a child that waits for an answer, or for its own children, holds no slot. */
   running(): number;
   /** Runs `wait`, during which the child of this task does nothing but wait for its own children. */
-  whileLeaning<T>(taskId: TaskId, wait: () => Promise<T>): Promise<T>;
+  whileLeaning<T>(child: Lineage, wait: () => Promise<T>): Promise<T>;
   /** A commit was made: an answer may have come. */
   changed(task: Task): void;
   /** Resolves when the driver of this attempt has said its last word, or after `waitMs`; then nothing more is recorded. */
@@ -73,7 +74,8 @@ type Running = {
 
 export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
   const attempts = new Map<TaskId, Running>();
-  const leaning = new Map<TaskId, number>();
+  // By attempt: a wait that an attempt has left behind says nothing about the one after it.
+  const leaning = new Map<AttemptId, number>();
   let muted = false;
 
   async function drive(
@@ -101,7 +103,9 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
     try {
       await driver.run(order, report, tools);
     } catch (error) {
-      world.log.error("driver_failed", { taskId, driver: driver.name, error: String(error) });
+      // What was thrown may quote what a child wrote, so above debug there is only its kind.
+      world.log.error("driver_failed", { taskId, driver: driver.name, error: kindOf(error) });
+      world.log.debug("driver_failed", { taskId, driver: driver.name, error: String(error) });
     }
     await report({ kind: "end", end: "lost", text: null, sideEffects: true, usage: null });
   }
@@ -151,7 +155,7 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
           running.lastSaid = text;
         }
         await faults.at("before_finish");
-        await recordEnd(executor, taskId, epoch, { ...event, text });
+        await recordEnd(executor, taskId, epoch, masked({ ...event, text }, world.mask));
         return;
       }
     }
@@ -190,18 +194,21 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
     holds: (taskId, epoch) => attempts.get(taskId)?.epoch === epoch,
     running() {
       let count = 0;
-      for (const [taskId, { inquiry }] of attempts) if (!inquiry.isOpen() && !leaning.has(taskId)) count += 1;
+      for (const [taskId, { inquiry, epoch }] of attempts) {
+        if (!inquiry.isOpen() && !leaning.has(attemptIdOf(taskId, epoch))) count += 1;
+      }
       return count;
     },
-    async whileLeaning(taskId, wait) {
-      leaning.set(taskId, (leaning.get(taskId) ?? 0) + 1);
+    async whileLeaning({ taskId, epoch }, wait) {
+      const attemptId = attemptIdOf(taskId, epoch);
+      leaning.set(attemptId, (leaning.get(attemptId) ?? 0) + 1);
       world.onIdle();
       try {
         return await wait();
       } finally {
-        const left = (leaning.get(taskId) ?? 1) - 1;
-        if (left > 0) leaning.set(taskId, left);
-        else leaning.delete(taskId);
+        const left = (leaning.get(attemptId) ?? 1) - 1;
+        if (left > 0) leaning.set(attemptId, left);
+        else leaning.delete(attemptId);
       }
     },
     changed(task) {
@@ -221,6 +228,19 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
 }
 
 type Ended = Extract<DriverEvent, { readonly kind: "end" }>;
+
+/** A driver's evidence may quote the child too; of it only the stop reason is kept. */
+function masked(event: Ended, mask: (text: string) => string): Ended {
+  if (event.end !== "fault" || event.fault.stopReason === undefined) return event;
+  const stopReason = headOf(mask(event.fault.stopReason).toWellFormed(), STOP_REASON_CHARACTERS_MAX);
+  return { ...event, fault: { ...event.fault, stopReason } };
+}
+
+const STOP_REASON_CHARACTERS_MAX = 200;
+
+function kindOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
+}
 
 /** A piece of the conversation, never so long that one of them fills the transcript. */
 function pieceOf(text: string): string {

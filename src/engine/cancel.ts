@@ -6,9 +6,14 @@
  * any more: no crash leaves half a tree at work (P12, C1).
  */
 
-import { actorOf, type Caller, pathOf } from "../core/caller.ts";
+import { type Actor, actorOf, type Caller, pathOf, reachOf } from "../core/caller.ts";
+import type { Command } from "../core/command.ts";
+import { decide } from "../core/decide.ts";
+import type { TaskId } from "../core/ids.ts";
+import type { Task } from "../core/task.ts";
 import type { Answer, AcknowledgeRequest, CancelRequest } from "../ports/engine.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { Store } from "../ports/store.ts";
 import type { Executor } from "./execute.ts";
 import type { Lookup } from "./lookup.ts";
 import type { Presenter } from "./present.ts";
@@ -24,26 +29,50 @@ export type Cancels = {
 const ANSWER_WITHIN_MS = 8_000;
 
 export function createCancels(world: {
+  readonly store: Store;
   readonly executor: Executor;
   readonly presenter: Presenter;
   readonly lookup: Lookup;
   readonly hub: WaiterHub;
   readonly clock: Clock;
 }): Cancels {
-  const { executor, presenter, lookup, hub, clock } = world;
+  const { store, executor, presenter, lookup, hub, clock } = world;
   const never = new AbortController().signal;
 
-  async function untilSettled(asked: string, caller: Caller): Promise<Awaited<ReturnType<Lookup["find"]>>> {
+  /** Until the task and what was stopped below it have ended. */
+  async function untilSettled(asked: string, caller: Caller, stopped: readonly TaskId[]): Promise<Task | null> {
     const untilMs = clock.monotonicMs() + ANSWER_WITHIN_MS;
     const first = await lookup.find(asked, caller);
     if (first === null) return null;
-    using waiter = hub.subscribe([first.handle.taskId]);
+    using waiter = hub.subscribe([first.handle.taskId, ...stopped]);
     for (;;) {
       const task = await lookup.find(asked, caller);
-      if (task === null || task.state.kind === "settled") return task;
+      if (task === null || (isSettled(task) && (await allSettled(stopped, caller)))) return task;
       const why = await waiter.sleep(untilMs, never);
       if (why !== "woken") return await lookup.find(asked, caller);
     }
+  }
+
+  async function allSettled(taskIds: readonly TaskId[], caller: Caller): Promise<boolean> {
+    return taskIds.length === 0 || (await store.tasks(taskIds, reachOf(caller))).every(isSettled);
+  }
+
+  /** Stops the task and everything below it. What below it had not ended. */
+  async function cancelTree({ handle, origin }: Task, reason: string | null, by: Actor): Promise<readonly TaskId[]> {
+    const path = pathOf({ ancestors: origin.ancestors, taskId: handle.taskId });
+    let below: readonly Task[] = [];
+    const commandFor = (taskId: TaskId): Command => {
+      const hasBelow = below.some((task) => task.origin.ancestors.includes(taskId));
+      return { kind: "CancelTask", reason, by, ...(hasBelow ? { below: true } : {}) };
+    };
+    await executor.execute(handle.taskId, commandFor(handle.taskId), {
+      guard: async (tx, current) => {
+        below = (await tx.unfinishedBelow(path)).filter((task) => !isSettled(task));
+        return decide(current, commandFor(handle.taskId), clock.wallMs());
+      },
+      also: async () => below.map(({ handle: { taskId } }) => ({ taskId, command: commandFor(taskId) })),
+    });
+    return below.map((task) => task.handle.taskId);
   }
 
   return {
@@ -57,16 +86,9 @@ export function createCancels(world: {
         if (decision.kind === "rejection")
           return presenter.refusal(decision, caller, { about: presenter.view(task, caller) });
       }
-      const alreadyDone = task.state.kind === "settled";
-      const command = { kind: "CancelTask", reason, by } as const;
-      if (!abandon) {
-        const path = pathOf({ ancestors: task.origin.ancestors, taskId });
-        await executor.execute(taskId, command, {
-          also: async (tx) =>
-            (await tx.unfinishedBelow(path)).map((below) => ({ taskId: below.handle.taskId, command })),
-        });
-      }
-      const now = await untilSettled(asked, caller);
+      const stopped = abandon ? [] : await cancelTree(task, reason, by);
+      const now = await untilSettled(asked, caller, stopped);
+      const alreadyDone = isSettled(task) && stopped.length === 0;
       return presenter.answer(now ?? task, caller, { alreadyDone });
     },
     async acknowledge({ taskId: asked, settlement }, caller) {
@@ -78,4 +100,8 @@ export function createCancels(world: {
       return presenter.answer(executed.task ?? task, caller, { alreadyDone });
     },
   };
+}
+
+function isSettled({ state }: Task): boolean {
+  return state.kind === "settled";
 }

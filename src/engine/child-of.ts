@@ -5,10 +5,10 @@
  * Invariant: a child has its root caller's name and never its scopes: no child is an admin.
  */
 
-import type { Caller } from "../core/caller.ts";
+import type { Caller, Lineage } from "../core/caller.ts";
 import { attemptOf } from "../core/evolve.ts";
 import { type AttemptId, parseAttemptId } from "../core/ids.ts";
-import type { Store } from "../ports/store.ts";
+import type { Store, StoreWriter } from "../ports/store.ts";
 
 const CHILD_SCOPES: Caller["scopes"] = ["read", "delegate"];
 
@@ -20,4 +20,10 @@ export async function childOf(store: Store, attemptId: AttemptId): Promise<Calle
   const { caller: name, ancestors } = task.origin;
   const lineage = { taskId: task.handle.taskId, epoch: attempt.epoch, ancestors };
   return { kind: "child", name, scopes: CHILD_SCOPES, conversation: null, lineage };
+}
+
+/** Looked up in the transaction that starts something for a child: a tree that is being cancelled grows no more (C1). */
+export async function isAtWork(tx: StoreWriter, { taskId, epoch }: Lineage): Promise<boolean> {
+  const task = await tx.task(taskId);
+  return task !== null && attemptOf(task.state)?.epoch === epoch;
 }

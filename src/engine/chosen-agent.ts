@@ -6,7 +6,7 @@
 
 import type { NextStep } from "../core/next-step.ts";
 import type { Rejection } from "../core/rejection.ts";
-import type { AgentChoice, Permission, Task } from "../core/task.ts";
+import type { AgentChoice, Permission, Spec, Task } from "../core/task.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import { invalid, rejection, unknownAgent } from "./rejections.ts";
 
@@ -19,11 +19,14 @@ export type Wish = {
 /** What a continuation changes of who works; `choice` null if nothing. */
 export function chosenAgent(
   wish: Wish,
-  { spec }: Task,
+  task: Task,
   settings: EngineSettings,
 ): { readonly kind: "chosen"; readonly choice: AgentChoice | null } | Rejection {
   const hasOptions = Object.keys(wish.options).length > 0;
   if (wish.agent === null && wish.model === null && !hasOptions) return { kind: "chosen", choice: null };
+  // What is queued before this message is done first, with whom it names.
+  const queued = task.messages.findLast(({ choice }) => choice !== null)?.choice;
+  const spec: Spec = { ...task.spec, ...queued };
   const name = wish.agent ?? spec.agent;
   const agent = settings.agents.get(name);
   if (agent === undefined) return unknownAgent(name, settings);

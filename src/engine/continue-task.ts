@@ -17,7 +17,8 @@ import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, Store, StoreWriter } from "../ports/store.ts";
 import { type AgentChoice } from "../core/task.ts";
 import { chosenAgent } from "./chosen-agent.ts";
-import { invalid } from "./rejections.ts";
+import { isAtWork } from "./child-of.ts";
+import { invalid, rejection } from "./rejections.ts";
 import type { Executor } from "./execute.ts";
 import { relatedHolder } from "./holder.ts";
 import type { Lookup } from "./lookup.ts";
@@ -39,6 +40,9 @@ export type ContinueWorld = {
 };
 
 const TOOL = "task_continue";
+
+/** A child whose own run is over, or is being stopped, sets nothing going any more (C1). */
+const DELEGATOR_GONE = rejection("not_allowed", { kind: "do_it_yourself" }, { reason: "delegator_gone" });
 
 export function createContinue(world: ContinueWorld) {
   const { store, presenter, receipts, lookup, ids } = world;
@@ -87,6 +91,7 @@ export function createContinue(world: ContinueWorld) {
       guard: async (tx, current) => {
         earlier = await tx.receipt(receipt);
         if (earlier !== null) return { kind: "ignored", why: "not_startable" };
+        if (caller.kind === "child" && !(await isAtWork(tx, caller.lineage))) return DELEGATOR_GONE;
         return busyOf(tx, current, caller);
       },
     });

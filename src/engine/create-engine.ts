@@ -115,6 +115,7 @@ export function createEngine(world: EngineWorld): RunningEngine {
     log,
     slotsMax: settings.limits.concurrentChildren,
     holds: runner.holds,
+    onRead: runner.changed,
     slotsTaken: runner.running,
     perform: performer.perform,
   });

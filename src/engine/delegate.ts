@@ -7,19 +7,20 @@
  * Absent on purpose: starting anything. The supervisor does that, from the committed state.
  */
 
-import { actorOf, type Caller, type Lineage, parentOf, pathOf } from "../core/caller.ts";
+import { actorOf, type Caller, parentOf, pathOf } from "../core/caller.ts";
 import type { ClaimHolder, DelegateTask } from "../core/command.ts";
 import { decide } from "../core/decide.ts";
-import { attemptOf } from "../core/evolve.ts";
-import { type Handle, nodeIdOf, taskIdFrom, threadIdFrom } from "../core/ids.ts";
+import { type Handle, nodeIdOf, type TaskId, taskIdFrom, threadIdFrom } from "../core/ids.ts";
 import type { NextStep } from "../core/next-step.ts";
 import type { Rejection } from "../core/rejection.ts";
 import type { Task } from "../core/task.ts";
+import { overlaps } from "../core/workspace-claim.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Answer, DelegateRequest, Hold, KeyedCall } from "../ports/engine.ts";
 import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, ReceiptKey, Store, StoreWriter } from "../ports/store.ts";
 import type { Workspace } from "../ports/workspace.ts";
+import { isAtWork } from "./child-of.ts";
 import type { Executor } from "./execute.ts";
 import { relatedHolder } from "./holder.ts";
 import type { LiveTasks } from "./live-tasks.ts";
@@ -172,7 +173,7 @@ export function createDelegate(world: DelegateWorld) {
         delegationsPerMinuteMax: limits.delegationsPerMinute,
         delegatorGone: caller.kind === "child" && !(await isAtWork(tx, caller.lineage)),
         claimHolder: holder,
-        holderIsAbove: holder?.mine === true && ancestors.includes(holder.handle.taskId),
+        holderIsAbove: holder !== null && (await someAboveHolds(tx, ancestors, spec.cwd)),
         onBusy: request.onBusy,
       },
     };
@@ -197,10 +198,13 @@ async function named(
   return { ...refusal, related: await relatedHolder(tx, holder, caller, world.clock.wallMs()) };
 }
 
-/** Looked up in the same transaction as the acceptance: a tree that is being cancelled grows no more (C1). */
-async function isAtWork(tx: StoreWriter, { taskId, epoch }: Lineage): Promise<boolean> {
-  const task = await tx.task(taskId);
-  return task !== null && attemptOf(task.state)?.epoch === epoch;
+/** Also where somebody else holds a part of the directory beside it. */
+async function someAboveHolds(tx: StoreWriter, ancestors: readonly TaskId[], cwd: string): Promise<boolean> {
+  for (const taskId of ancestors) {
+    const above = (await tx.hasClaim(taskId)) ? await tx.task(taskId) : null;
+    if (above !== null && overlaps(above.spec.cwd, cwd)) return true;
+  }
+  return false;
 }
 
 function mint(ids: IdSource): Handle {

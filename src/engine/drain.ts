@@ -38,7 +38,10 @@ async function endOne(task: Task, world: Parameters<typeof drainAttempts>[0]): P
   const { epoch, mark, process } = attempt;
   const unseen = world.holds(taskId, epoch) ? {} : ({ unseen: true } as const);
   const report = await children.stop({ mark, process, background: "reap" });
-  await executor.execute(taskId, { kind: "LoseAttempt", epoch, partial: null, orderly: true, ...unseen });
+  const lost = await executor.execute(taskId, { kind: "LoseAttempt", epoch, partial: null, orderly: true, ...unseen });
+  // Cancelled meanwhile: it is not over before everything below it is, and the next start sees to that (P12).
+  const now = lost.task?.state;
+  if (now?.kind === "stopping" && now.verdict.status === "cancelled") return;
   await executor.execute(taskId, { kind: "ReportStop", epoch, report });
   log.info("child_stopped_for_shutdown", { taskId, proven: report.kind === "proven" });
 }

@@ -9,6 +9,7 @@ import { statusOf } from "../core/describe.ts";
 import type { Related } from "../core/rejection.ts";
 import type { Task } from "../core/task.ts";
 import type { StoreWriter } from "../ports/store.ts";
+import { titleFor } from "./view-for.ts";
 
 export async function relatedHolder(
   tx: StoreWriter,
@@ -19,10 +20,11 @@ export async function relatedHolder(
   const task = holder.mine ? await tx.task(holder.handle.taskId) : null;
   return task === null || !reaches(caller, task.origin)
     ? { mine: false, sinceMs: holder.sinceMs }
-    : relatedOf(task, nowMs);
+    : { ...relatedOf(task, nowMs), title: titleFor(task, caller) };
 }
 
-export function relatedOf(task: Task, nowMs: number): Related {
+/** Of a task that the caller itself delegated: its title is shown. */
+export function relatedOf(task: Task, nowMs: number): Extract<Related, { readonly mine: true }> {
   const { handle, spec, createdAtMs } = task;
   return { ...handle, mine: true, status: statusOf(task), title: spec.title, ageMs: nowMs - createdAtMs };
 }

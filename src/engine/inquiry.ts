@@ -3,12 +3,14 @@
  *
  * Invariant: what is handed to the child is the answer as it was committed, whoever gave it and whether or not anybody waited.
  * Invariant: an open question holds no slot (contract §10).
+ * Invariant: an option is stored under the name that callers see and answer with, whatever the child called it.
  * Absent on purpose: deadlines. The supervisor expires a question; the attempt is over then.
  */
 
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import { excerpt } from "../core/excerpt.ts";
+import { sanitiseShort } from "../core/sanitise.ts";
 import type { QuestionId } from "../core/ids.ts";
 import type { Choice, RecordedAnswer, Task, TextRef } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -45,6 +47,7 @@ export function createInquiry(world: InquiryWorld): Inquiry {
   let turn: Promise<unknown> = Promise.resolve();
   let isOpen = false;
   let newest: RecordedAnswer | null = null;
+  let newestVersion = 0;
   let wake: (() => void) | null = null;
   signal.addEventListener("abort", () => wake?.(), { once: true });
 
@@ -56,7 +59,7 @@ export function createInquiry(world: InquiryWorld): Inquiry {
       const questionId = await record(question);
       if (questionId === null) return null;
       const choice = await answerTo(questionId);
-      return choice === null ? null : await handedOver(choice);
+      return choice === null ? null : await handedOver(choice, question);
     } finally {
       isOpen = false;
     }
@@ -68,16 +71,20 @@ export function createInquiry(world: InquiryWorld): Inquiry {
     const { text, ask } = stored(question, `question-${epoch}-${asked}`, world.mask);
     for (;;) {
       try {
-        const executed = await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [text] });
-        const { decision, task } = executed;
-        const isAsked = decision.kind === "accepted" && task?.state.kind === "awaiting_answer";
-        return isAsked ? task.state.question.questionId : null;
+        const { task } = await executor.execute(taskId, { kind: "AskInput", epoch, ask }, { texts: [text] });
+        // Also asked where the try before was written and could not be confirmed: the text is this question's own.
+        return task === null ? null : openedAs(task, text.name);
       } catch (error) {
         if (!isStorageTrouble(error)) throw error;
         if (signal.aborted) return null;
         await pause(clock, world.writeAgainMs);
       }
     }
+  }
+
+  function openedAs({ state }: Task, promptName: string): QuestionId | null {
+    if (state.kind !== "awaiting_answer" || state.question.prompt?.name !== promptName) return null;
+    return state.question.questionId;
   }
 
   async function answerTo(questionId: QuestionId): Promise<Choice | null> {
@@ -90,8 +97,11 @@ export function createInquiry(world: InquiryWorld): Inquiry {
     }
   }
 
-  async function handedOver(choice: Choice): Promise<DriverAnswer | null> {
-    if (choice.kind === "option") return choice;
+  async function handedOver(choice: Choice, { optionIds }: DriverQuestion): Promise<DriverAnswer | null> {
+    if (choice.kind === "option") {
+      const chosen = optionIds[optionNames(optionIds, world.mask).indexOf(choice.optionId)];
+      return { kind: "option", optionId: chosen ?? choice.optionId };
+    }
     for (;;) {
       try {
         return { kind: "text", text: (await store.text(taskId, choice.text.name)) ?? "" };
@@ -109,7 +119,10 @@ export function createInquiry(world: InquiryWorld): Inquiry {
       turn = answer.catch(() => undefined);
       return answer;
     },
-    changed({ lastAnswer }) {
+    changed({ lastAnswer, version }) {
+      // What was read before the newest commit may arrive after it.
+      if (version < newestVersion) return;
+      newestVersion = version;
       newest = lastAnswer;
       wake?.();
     },
@@ -123,15 +136,30 @@ function stored(question: DriverQuestion, name: string, mask: (text: string) => 
   const action = Object.entries(question.action)
     .slice(0, LIMITS.questionFieldsMax)
     .map(([field, value]) => [cut(field, 60), cut(value, LIMITS.questionActionCharactersMax)] as const);
-  const labels = Object.entries(question.labels)
-    .slice(0, LIMITS.questionOptionsMax)
-    .map(([optionId, label]) => [optionId, cut(label, 200)] as const);
+  const optionIds = optionNames(question.optionIds, mask);
+  const labelOf = new Map(Object.entries(question.labels));
+  const labels = optionIds.flatMap((name, index) => {
+    const label = labelOf.get(question.optionIds[index] ?? "");
+    return label === undefined ? [] : [[name, cut(label, 200)] as const];
+  });
   const prompt = cut(question.prompt, LIMITS.questionPromptCharactersMax);
   const body = JSON.stringify({ prompt, labels: Object.fromEntries(labels) });
   const ref: TextRef = { name, bytes: Buffer.byteLength(body) };
-  const optionIds = question.optionIds.slice(0, LIMITS.questionOptionsMax);
   return {
     text: { name, body },
     ask: { kind: question.ask, optionIds, action: Object.fromEntries(action), prompt: ref },
   };
+}
+
+const OPTION_CHARACTERS_MAX = 60;
+
+/** A name for each option that can be shown as it is; options that would look alike, or like nothing, are numbered. */
+function optionNames(optionIds: readonly string[], mask: (text: string) => string): readonly string[] {
+  const names: string[] = [];
+  for (const [index, optionId] of optionIds.slice(0, LIMITS.questionOptionsMax).entries()) {
+    const name = sanitiseShort(mask(optionId), OPTION_CHARACTERS_MAX);
+    const isTaken = name === "" || names.includes(name);
+    names.push(isTaken ? `${sanitiseShort(name, OPTION_CHARACTERS_MAX - 5)} #${index + 1}`.trim() : name);
+  }
+  return names;
 }

@@ -10,6 +10,7 @@ import type { TaskId } from "../core/ids.ts";
 import type { Task } from "../core/task.ts";
 import { overlaps } from "../core/workspace-claim.ts";
 import type { OtherLive } from "../ports/engine.ts";
+import { titleFor } from "./view-for.ts";
 
 export type LiveTasks = {
   changed(task: Task): void;
@@ -46,13 +47,14 @@ export function createLiveTasks(): LiveTasks {
       for (const other of [...(byCaller.get(task.origin.caller)?.values() ?? [])].reverse()) {
         if (others.length === SHOWN_MAX) break;
         const isOther = other.handle.taskId !== task.handle.taskId && reaches(caller, other.origin);
-        if (isOther && overlaps(other.spec.cwd, task.spec.cwd)) others.push(lineOf(other));
+        if (isOther && overlaps(other.spec.cwd, task.spec.cwd)) others.push(lineOf(other, caller));
       }
       return others;
     },
   };
 }
 
-function lineOf({ handle, spec }: Task): OtherLive {
-  return { taskId: handle.taskId, title: spec.title, access: spec.access, cwd: spec.cwd };
+function lineOf(task: Task, caller: Caller): OtherLive {
+  const { handle, spec } = task;
+  return { taskId: handle.taskId, title: titleFor(task, caller), access: spec.access, cwd: spec.cwd };
 }

@@ -11,7 +11,8 @@ import type { Command, StopReport } from "../core/command.ts";
 import { decide } from "../core/decide.ts";
 import { attemptIdOf, type TaskId } from "../core/ids.ts";
 import { type Intent, REAP_AGAIN_MS } from "../core/plan.ts";
-import type { Attempt, Task } from "../core/task.ts";
+import type { Attempt, Survivor, Task } from "../core/task.ts";
+import { lastStopOf } from "../core/verdict.ts";
 import { overlaps } from "../core/workspace-claim.ts";
 import type { Children } from "../ports/children.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -55,7 +56,17 @@ export type PerformerWorld = {
   readonly faults: Faults;
   readonly log: Log;
   readonly meter: Meter;
+  readonly mask: (text: string) => string;
 };
+
+/** Command lines are the child's to write: a secret in one is not kept (X2). */
+function maskedReport(report: StopReport, mask: (text: string) => string): StopReport {
+  const shown = (processes: readonly Survivor[]): readonly Survivor[] =>
+    processes.map(({ pid, command }) => ({ pid, command: mask(command) }));
+  if (report.kind === "survivors") return { ...report, survivors: shown(report.survivors) };
+  const { survivors, kept } = report.stop;
+  return { ...report, stop: { ...report.stop, survivors: shown(survivors), kept: shown(kept) } };
+}
 
 /** What a driver gets to say its last word once its processes are gone. */
 const LAST_WORD_MS = 1_000;
@@ -123,10 +134,20 @@ export function createPerformer(world: PerformerWorld): Performer {
     const endedWell = state.kind === "stopping" && state.verdict.status === "completed";
     const background = endedWell ? task.spec.background : "reap";
     const own = await children.stop({ mark: attempt.mark, process: attempt.process, background });
-    const report = own.kind === "proven" ? ((await stillStoppingBelow(task)) ?? own) : own;
+    const report = maskedReport(own.kind === "proven" ? ((await stillStoppingBelow(task)) ?? own) : own, world.mask);
     await runner.finished(task.handle.taskId, attempt.epoch, LAST_WORD_MS);
+    return reportStop(task, attempt.epoch, report);
+  }
+
+  /** A task without an attempt of its own, cancelled while something below it had to be stopped. */
+  async function awaitBelow(task: Task, epoch: number): Promise<number | null> {
+    const own: StopReport = { kind: "proven", stop: lastStopOf(task) };
+    return reportStop(task, epoch, (await stillStoppingBelow(task)) ?? own);
+  }
+
+  async function reportStop(task: Task, epoch: number, report: StopReport): Promise<number | null> {
     await world.faults.at("before_settle");
-    await executor.execute(task.handle.taskId, { kind: "ReportStop", epoch: attempt.epoch, report });
+    await executor.execute(task.handle.taskId, { kind: "ReportStop", epoch, report });
     if (report.kind === "proven") return null;
     if (report.survivors.length > 0) {
       log.warn("survivors", { taskId: task.handle.taskId, count: report.survivors.length });
@@ -168,6 +189,8 @@ export function createPerformer(world: PerformerWorld): Performer {
           return start(task);
         case "reap":
           return reap(task, intent.attempt);
+        case "awaitBelow":
+          return awaitBelow(task, intent.epoch);
         case "lose": {
           const { epoch } = intent;
           const lost = { kind: "LoseAttempt", epoch, partial: null, orderly: false, unseen: true } as const;

@@ -31,7 +31,7 @@ export function createRetention(world: {
 }): Retention {
   const { store, clock, log, retention } = world;
   let timer: Timer | null = null;
-  let stopped = false;
+  const stopping = new AbortController();
 
   const before = (keptMs: number): number => clock.wallMs() - keptMs;
 
@@ -58,10 +58,10 @@ export function createRetention(world: {
     keptMs: number,
   ): Promise<number> {
     let removed = 0;
-    for (let more = true; more && !stopped; ) {
+    for (let more = true; more && !stopping.signal.aborted; ) {
       let ofBatch = 0;
       for (const taskId of await find()) {
-        if (stopped) break;
+        if (stopping.signal.aborted) break;
         if (await removeIfOver(remove, taskId, keptMs)) ofBatch += 1;
       }
       removed += ofBatch;
@@ -91,7 +91,7 @@ export function createRetention(world: {
       const batch = LIMITS.retentionBatch;
       const count = await store.write((tx) => tx.forgetReceipts(before(retention.tombstonesMs), batch));
       forgotten += count;
-      if (count < batch || stopped) return forgotten;
+      if (count < batch || stopping.signal.aborted) return forgotten;
     }
   }
 
@@ -110,7 +110,7 @@ export function createRetention(world: {
     prune({ dryRun: false })
       .catch((error: unknown) => log.error("retention_failed", { error: String(error) }))
       .finally(() => {
-        if (!stopped) timer = clock.after(LIMITS.retentionEveryMs, soon);
+        if (!stopping.signal.aborted) timer = clock.after(LIMITS.retentionEveryMs, soon);
       });
   }
 
@@ -118,7 +118,7 @@ export function createRetention(world: {
     prune,
     start: soon,
     [Symbol.dispose]() {
-      stopped = true;
+      stopping.abort();
       timer?.[Symbol.dispose]();
     },
   };

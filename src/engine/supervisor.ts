@@ -36,6 +36,8 @@ export type SupervisorWorld = {
   readonly slotsMax: number;
   /** True if this daemon runs the attempt. */
   readonly holds: (taskId: TaskId, epoch: number) => boolean;
+  /** An unfinished task as it was just read; whoever missed a commit of it learns it here. */
+  readonly onRead: (task: Task) => void;
   /** Attempts with a running turn. */
   readonly slotsTaken: () => number;
   /** Carries an intent out. Resolves with a delay after which to look again, or null if the change itself will tell. */
@@ -101,6 +103,7 @@ export function createSupervisor(world: SupervisorWorld): Supervisor {
   async function attend(taskId: TaskId, read?: Task): Promise<void> {
     const task = await (read ?? store.task(taskId));
     if (task === null || stopped) return;
+    world.onRead(task);
     const held = world.holds(taskId, task.epoch);
     const { intent, lookAgainAtMs } = plan(task, clock.wallMs(), held);
     if (intent?.kind !== "start") queue.delete(taskId);

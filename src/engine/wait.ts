@@ -5,9 +5,9 @@
  * Invariant: an end for whatever reason (news, slice, shutdown, the caller gone) leaves nothing behind.
  */
 
-import { actorOf, type Caller, parentOf, reachOf } from "../core/caller.ts";
+import { actorOf, type Caller, type Lineage, parentOf, reachOf } from "../core/caller.ts";
 import { isNews, isQuiet, statusOf, type TaskView } from "../core/describe.ts";
-import { type After, readAfter, toldOf } from "../core/after.ts";
+import { type After, quietSlicesOf, readAfter, toldOf } from "../core/after.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { NextStep, Seen } from "../core/next-step.ts";
@@ -34,7 +34,7 @@ export type WaitWorld = {
   readonly clock: Clock;
   readonly waitsMax: number;
   /** Runs `wait`, during which the child of this task does nothing but wait for its own children: it holds no slot. */
-  readonly whileLeaning: <T>(taskId: TaskId, wait: () => Promise<T>) => Promise<T>;
+  readonly whileLeaning: <T>(child: Lineage, wait: () => Promise<T>) => Promise<T>;
 };
 
 export type Waits = {
@@ -58,16 +58,12 @@ export function createWaits(world: WaitWorld): Waits {
     if (hub.size >= world.waitsMax && hold.waitMs > 0) return waitsFull(tasks, after, caller);
     const taskIds = tasks.map((task) => task.handle.taskId);
     const watched: Watched = { taskIds, until: request.until, after, since: null, unknown };
-    return answerOf(await watch(tasks, watched, caller, hold), caller);
+    const seeing = await watch(tasks, watched, caller, hold);
+    return answerOf(seeing, quietAfter(request.after, seeing.ended), caller);
   }
 
   /** Holds until there is something to tell, or the slice is over. `known`: the tasks as the call found them. */
-  function watch(known: readonly Task[], asked: Watched, caller: Caller, hold: Hold): Promise<Seeing> {
-    const held = (): Promise<Seeing> => watching(known, asked, caller, hold);
-    return caller.kind === "child" ? world.whileLeaning(caller.lineage.taskId, held) : held();
-  }
-
-  async function watching(known: readonly Task[], asked: Watched, caller: Caller, hold: Hold): Promise<Seeing> {
+  async function watch(known: readonly Task[], asked: Watched, caller: Caller, hold: Hold): Promise<Seeing> {
     const untilMs = world.clock.monotonicMs() + Math.min(hold.waitMs, LIMITS.sliceMaxMs);
     using waiter = hub.subscribe(asked.taskIds);
     let seen = known;
@@ -89,8 +85,13 @@ export function createWaits(world: WaitWorld): Waits {
         const healthy = seen.filter((task) => !isNews(task, newsTold(asked, task)));
         told = { ...asked, since: new Map(healthy.map((task) => [task.handle.taskId, task.news])) };
       }
-      why = await waiter.sleep(untilMs, hold.signal);
+      why = await sleepFor(caller, () => waiter.sleep(untilMs, hold.signal));
     }
+  }
+
+  /** Only a child that really waits leaves its place to others: a look at its tasks must not start anything. */
+  function sleepFor(caller: Caller, sleep: () => Promise<Awoken>): Promise<Awoken> {
+    return caller.kind === "child" ? world.whileLeaning(caller.lineage, sleep) : sleep();
   }
 
   /** The tasks as they are; null where the storage does not say, so that a call that knows them can still name them. */
@@ -103,13 +104,14 @@ export function createWaits(world: WaitWorld): Waits {
     }
   }
 
-  async function answerOf(seeing: Seeing, caller: Caller): Promise<Answer> {
+  async function answerOf(seeing: Seeing, quietSlices: number, caller: Caller): Promise<Answer> {
     const { seen, told: watched, ended } = seeing;
     const storageTrouble = seeing.unread || !store.healthy();
     const single = seen[0];
     if (watched.taskIds.length === 1 && watched.unknown.length === 0 && single !== undefined) {
-      const stepsTold = toldOf(watched.after, single.handle.taskId)?.steps ?? 0;
-      return presenter.answer(single, caller, { waitEnded: ended, stepsTold, storageTrouble });
+      const before = toldOf(watched.after, single.handle.taskId);
+      const told = { stepsTold: before?.steps ?? 0, toldBefore: before !== null, quietSlices };
+      return presenter.answer(single, caller, { waitEnded: ended, ...told, storageTrouble });
     }
     const items: WaitItem[] = watched.unknown.map((asked) => ({ kind: "unknown", asked }));
     for (const task of seen) {
@@ -120,6 +122,7 @@ export function createWaits(world: WaitWorld): Waits {
       kind: "tasks",
       items,
       waitEnded: ended,
+      quietSlices,
       counts: countsOf(seen),
       next: nextOf(seen.map((task) => presenter.view(task, caller))),
       storageTrouble,
@@ -130,7 +133,16 @@ export function createWaits(world: WaitWorld): Waits {
   async function nothingToWaitFor(caller: Caller): Promise<Answer> {
     const next: NextStep = { kind: "fix", tool: "task_list", arguments: {} };
     const pending = await world.courier.pendingFor(caller, new Set());
-    return { kind: "tasks", items: [], waitEnded: "slice", counts: {}, next, storageTrouble: false, pending };
+    return {
+      kind: "tasks",
+      items: [],
+      waitEnded: "slice",
+      quietSlices: 0,
+      counts: {},
+      next,
+      storageTrouble: false,
+      pending,
+    };
   }
 
   /** The same wait again: nothing is shown here, so it claims no more than the caller was told before (P9). */
@@ -185,9 +197,15 @@ export function createWaits(world: WaitWorld): Waits {
       const watched: Watched = { taskIds: [taskId], until: "any", after: null, since: null, unknown: [] };
       const { seen, ended, unread } = await watch([task], watched, caller, hold);
       const storageTrouble = unread || !store.healthy();
-      return presenter.answer(seen[0] ?? task, caller, { ...extra, waitEnded: ended, storageTrouble });
+      const quietSlices = quietAfter(null, ended);
+      return presenter.answer(seen[0] ?? task, caller, { ...extra, waitEnded: ended, quietSlices, storageTrouble });
     },
   };
+}
+
+/** Waits in a row without news, this one included; `after` counts the ones before. */
+function quietAfter(after: string | null, ended: WaitEnded): number {
+  return ended === "slice" ? 1 + (after === null ? 0 : quietSlicesOf(after)) : 0;
 }
 
 const ROOT = "root" as const;
@@ -232,12 +250,18 @@ function needsSomebody({ state }: Task): boolean {
   return state.kind === "running" && state.attempt.stalledSinceMs !== null;
 }
 
-/** A question first; else, where other tasks remain open, the wait that also acknowledges what this answer told. */
+/**
+ * A question first; else, where other tasks remain open, the wait that also acknowledges what this answer told; where every
+ * one has failed there is no result to use, and the first says how to go on.
+ */
 function nextOf(views: readonly TaskView[]): NextStep {
   const question = views.find(({ next }) => next.kind === "answer");
   if (question !== undefined) return question.next;
   const open = views.filter((view) => view.phase !== "settled");
-  return open.length === 0 ? { kind: "use_result" } : { kind: "wait", seen: views.map(seenOf) };
+  if (open.length > 0) return { kind: "wait", seen: views.map(seenOf) };
+  const [first] = views;
+  const allFailed = first !== undefined && views.every(({ status }) => status === "failed");
+  return allFailed ? first.next : { kind: "use_result" };
 }
 
 function newsTold({ after, since }: Watched, { handle }: Task): number | null {

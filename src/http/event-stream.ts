@@ -106,10 +106,11 @@ function startStream(
   function beatLater(): void {
     timer = clock.after(keepAliveMs, () => {
       write(COMMENT);
-      void isKnown().then((known) => {
+      const answered = (known: boolean): void => {
         if (!known) end("token");
         if (!over) beatLater();
-      });
+      };
+      isKnown().then(answered, () => answered(false));
     });
   }
 

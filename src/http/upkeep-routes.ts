@@ -21,6 +21,17 @@ import { createToolCalls, EVERYTHING, fields, type NamedTask, type ToolCallOptio
 
 export type UpkeepRouteOptions = ToolCallOptions & EventStreamOptions & { readonly upkeep: Upkeep; readonly log: Log };
 
+/** Each holds a page of a task in memory for as long as its reader takes. */
+const EXPORTS_MAX = 16;
+
+const TOO_MANY_EXPORTS: Problem = {
+  status: 503,
+  code: "capacity_full",
+  message: `${EXPORTS_MAX} exports are under way, which is the limit of this daemon`,
+  next: { kind: "repeat_same_call", change: "Try again when one of them has ended." },
+  headers: { "retry-after": "10" },
+};
+
 export function createUpkeepRoutes(options: UpkeepRouteOptions): FastifyPluginAsync {
   const { upkeep, engine, log, callTool } = options;
   const { withTask } = createToolCalls(options);
@@ -29,6 +40,7 @@ export function createUpkeepRoutes(options: UpkeepRouteOptions): FastifyPluginAs
 
   async function exportTask(id: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const caller = callerOf(request);
+    if (exports.size >= EXPORTS_MAX) return sendProblem(request, reply, TOO_MANY_EXPORTS);
     const lines = await upkeep.exportTask(id, caller);
     if (lines === null) {
       const call = { caller, signal: new AbortController().signal, waitMaxMs: 0 };

@@ -9,7 +9,7 @@
  */
 
 import { excerpt } from "../core/excerpt.ts";
-import { sanitise, sanitiseLine } from "../core/sanitise.ts";
+import { sanitise, sanitiseShort, sizeInJson } from "../core/sanitise.ts";
 import type { TaskId } from "../core/ids.ts";
 import type { Survivor } from "../core/task.ts";
 import type { TaskItem, ThreadPart } from "../ports/engine.ts";
@@ -79,18 +79,12 @@ export function fencedParts(
 /** Characters of JSON that the child's text would take as a whole. */
 export function childTextSize({ result, questionPrompt }: TaskItem): number {
   if (questionPrompt !== null) return PROMPT_CHARACTERS_MAX;
-  return result === null ? 0 : jsonSize(sanitise(result.text));
+  return result === null ? 0 : sizeInJson(sanitise(result.text));
 }
 
 /** Option ids and action fields as they may be shown outside of `fromChild`. */
 export function shownOptions(optionIds: readonly string[]): readonly string[] {
-  return optionIds.slice(0, OPTIONS_MAX).map((option) => shownLine(option, 60));
-}
-
-/** One line of at most `charactersMax` characters of JSON. */
-export function shownLine(text: string, charactersMax: number): string {
-  const line = sanitiseLine(text, charactersMax);
-  return jsonSize(line) <= charactersMax ? line : sanitiseLine(text, Math.floor(charactersMax / 2));
+  return optionIds.slice(0, OPTIONS_MAX).map((option) => sanitiseShort(option, 60));
 }
 
 export function shownAction(action: Readonly<Record<string, string>>): AnswerJson {
@@ -111,30 +105,31 @@ function excerptInJson(text: string, charactersMax: number): string {
   let length = charactersMax;
   for (;;) {
     const kept = excerpt(text, Math.max(0, length));
-    const size = jsonSize(kept);
+    const size = sizeInJson(kept);
     if (size <= charactersMax || kept === "") return kept;
     length = Math.min(length - 1, Math.floor((length * charactersMax) / size));
   }
-}
-
-function jsonSize(text: string): number {
-  return JSON.stringify(text).length - 2;
 }
 
 function fence(head: string, lines: readonly string[], end: string): readonly string[] {
   return [head, ...lines.map(quoted), end];
 }
 
+/** What a model may take for the fence: any dashes or rules, in any spacing, and the fence's words after them. */
+const FENCE_ALIKE =
+  /^(?=[\s>*_~`#|]*(?:[\p{Pd}=_─━═−~*#][\s\u2800]*){2,}(?:from\s+the\s+child|end)(?![\p{L}\p{N}]))/gimu;
+
 /** Quotes what looks like the fence. */
 function quoted(text: string): string {
-  return text.replace(/^(?=[ \t]*-{2,}[ \t]*(?:from the child|end)\b)/gim, "> ");
+  return text.replace(FENCE_ALIKE, "> ");
 }
 
 function questionLines(item: TaskItem, stored: string, promptMax: number): readonly string[] {
   const { prompt, labels } = readQuestion(stored, promptMax);
+  const labelOf = new Map(Object.entries(labels));
   const options = shownOptions(item.view.question?.optionIds ?? []);
   const action = actionEntries(item.view.question?.action ?? {}).map(([name, value]) => `${name}: ${value}`);
-  const named = options.map((option) => (labels[option] === undefined ? option : `${option} (${labels[option]})`));
+  const named = options.map((option) => (labelOf.has(option) ? `${option} (${labelOf.get(option)})` : option));
   return [prompt, ...action, ...(named.length === 0 ? [] : [`options: ${named.join(", ")}`])].filter(
     (line) => line !== "",
   );
@@ -143,12 +138,12 @@ function questionLines(item: TaskItem, stored: string, promptMax: number): reado
 function leftLines(survivors: readonly Survivor[]): readonly string[] {
   return survivors
     .slice(0, SURVIVORS_MAX)
-    .map(({ pid, command }) => `left over: pid ${pid}: ${shownLine(command, 200)}`);
+    .map(({ pid, command }) => `left over: pid ${pid}: ${sanitiseShort(command, 200)}`);
 }
 
 function actionEntries(action: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
   const entries = Object.entries(action).slice(0, ACTION_FIELDS_MAX);
-  return entries.map(([name, value]) => [shownLine(name, 60), shownLine(value, 200)] as const);
+  return entries.map(([name, value]) => [sanitiseShort(name, 60), sanitiseShort(value, 200)] as const);
 }
 
 /** A question's text as the runner stored it: prompt and labels, all of it the child's words. */
@@ -165,7 +160,7 @@ function readQuestion(
   const labels: [string, string][] = [];
   if ("labels" in parsed && typeof parsed.labels === "object" && parsed.labels !== null) {
     for (const [option, label] of Object.entries(parsed.labels).slice(0, OPTIONS_MAX))
-      labels.push([shownLine(option, 60), shownLine(String(label), 60)]);
+      labels.push([sanitiseShort(option, 60), sanitiseShort(String(label), 60)]);
   }
   return {
     prompt: excerptInJson(prompt, Math.min(promptMax, PROMPT_CHARACTERS_MAX)),

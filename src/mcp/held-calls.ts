@@ -81,7 +81,7 @@ export function createHeldCalls(options: HeldCallsOptions): HeldCalls {
       const startMs = clock.wallMs();
       const remainingMs = sliceMaxMsOf(args, exchange, slices, { streaming: true, progressToken });
       const held: HeldCall = {
-        caller: exchange.caller.name,
+        caller: exchange.owner.caller,
         requestId: request.id,
         tool: tool.name,
         args,
@@ -95,7 +95,7 @@ export function createHeldCalls(options: HeldCallsOptions): HeldCalls {
 
     async resume(lastEventId, exchange, reply) {
       const nowMs = clock.wallMs();
-      const held = resumeIds.read(lastEventId, exchange.caller.name, nowMs);
+      const held = resumeIds.read(lastEventId, exchange.owner.caller, nowMs);
       const tool = held === null ? undefined : tools.get(held.tool);
       if (held === null || tool === undefined) {
         reply.hijack();

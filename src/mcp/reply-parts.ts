@@ -59,7 +59,7 @@ export function listItem(view: TaskView, { caller }: ReplyContext): AnswerJson {
     agent: spec.agent,
     createdAt: iso(view.createdAtMs),
     thisConversation: isHere(view, caller),
-    meta: { clientRequestId: key.slice(0, LIMITS.keyCharactersMax) },
+    meta: key === null ? null : { clientRequestId: key.slice(0, LIMITS.keyCharactersMax) },
   });
 }
 
@@ -67,7 +67,8 @@ export function listLine(view: TaskView): string {
   const { handle, status, phase, spec, key } = view;
   const state = status === "working" ? `${status} (${phase})` : status;
   const cwd = shownPath(spec.cwd, LIST_CWD_CHARACTERS_MAX);
-  return `${handle.taskId} · ${state} · ${ago(view.ageMs)} · ${named(view)} · key ${shownPath(key, 80)} · ${cwd}`;
+  const keyed = key === null ? "" : ` · key ${shownPath(key, 80)}`;
+  return `${handle.taskId} · ${state} · ${ago(view.ageMs)} · ${named(view)}${keyed} · ${cwd}`;
 }
 
 const LIST_CWD_CHARACTERS_MAX = 200;

@@ -10,7 +10,8 @@ import type { TaskView } from "../core/describe.ts";
 import { LIMITS } from "../core/limits.ts";
 import { type Code, RETRYABLE } from "../core/rejection.ts";
 import type { Answer, TaskAnswer, TaskItem } from "../ports/engine.ts";
-import { fencedText, fromChild, shownLine, shownOptions } from "./child-text.ts";
+import { sanitiseShort } from "../core/sanitise.ts";
+import { fencedText, fromChild, shownOptions } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 import { nextJson, nextOfTask } from "./next-json.ts";
 import { renderAgents } from "./reply-agents.ts";
@@ -28,10 +29,10 @@ import {
   storageError,
 } from "./reply-parts.ts";
 import { renderTasks } from "./reply-tasks.ts";
-import { handleLine, nextLine, putRightLine } from "./reply-text.ts";
-import { shownPath, shownTitle, taskFields } from "./task-fields.ts";
+import { type About, aboutOf, handleLine, nextLine, putRightLine } from "./reply-text.ts";
+import { isBrief, shownPath, shownTitle, taskFields } from "./task-fields.ts";
 import type { ToolAnswer } from "./tool.ts";
-import { sayOf } from "./wording.ts";
+import { isAccepted, isLongQuiet, sayOf } from "./wording.ts";
 
 /** Codes that are the caller's or the server's mistake; a child's outcome or a refusal never is (contract §6). */
 export const ERRORS: ReadonlySet<Code> = new Set([
@@ -84,7 +85,7 @@ function renderTask(answer: Of<"task">, context: ReplyContext): Rendered {
 function taskWith(answer: Of<"task">, textMax: number, context: ReplyContext): Rendered {
   const { item } = answer;
   const say = sayOf(answer, context.starts);
-  const next = nextOfTask(item.view, answer.next, context);
+  const next = nextOfTask(item.view, answer.next, { ...context, quietSlices: answer.quietSlices });
   const json = {
     say,
     next,
@@ -92,18 +93,23 @@ function taskWith(answer: Of<"task">, textMax: number, context: ReplyContext): R
     otherLive: otherLiveOf(answer),
     error: storageError(answer.storageTrouble),
     ...pendingFields(answer.pending),
-    meta: metaOf(item.view, answer),
+    meta: isBrief(item.view, answer) ? null : metaOf(item.view, answer),
     ...fromChild(item, textMax),
   };
   const lines = [
     say,
     handleLine(item.view, answer.clientRequestId) + settlementNote(item),
     ...otherLines(answer),
-    nextLine(next, answer.notANewRun ? null : item.view.status),
+    nextLine(next, aboutAnswer(answer), isLongQuiet(answer)),
     ...pendingLines(answer.pending),
     ...fencedText(item, textMax, context.nonce),
   ];
   return { json: compact(json), text: lines.join("\n") };
+}
+
+function aboutAnswer(answer: Of<"task">): About | null {
+  if (answer.notANewRun) return null;
+  return isAccepted(answer) ? "accepted" : aboutOf(answer.item.view);
 }
 
 function settlementNote({ view }: TaskItem): string {
@@ -154,13 +160,13 @@ function metaOfRefusal({ clientRequestId, recorded }: Of<"refusal">): AnswerJson
 
 /** A question that is still open, so that whoever answered it wrongly sees what can be chosen. */
 function questionOf(about: TaskView | null): AnswerJson | null {
-  if (about?.question == null) return null;
+  if (about === null || about.question === null) return null;
   const { questionId, kind, optionIds } = about.question;
   return { questionId, kind, optionIds: shownOptions(optionIds) };
 }
 
 function recordedJson({ questionId, kind, choice }: NonNullable<Of<"refusal">["recorded"]>): AnswerJson {
-  return { questionId, answer: kind === "option" ? shownLine(choice, 60) : "a text" };
+  return { questionId, answer: kind === "option" ? sanitiseShort(choice, 60) : "a text" };
 }
 
 function relatedJson(related: NonNullable<Of<"refusal">["rejection"]["related"]>): AnswerJson {
@@ -195,7 +201,7 @@ function otherLines({ otherLive }: TaskAnswer): readonly string[] {
 
 function metaOf(view: TaskView, answer: TaskAnswer): AnswerJson {
   return compact({
-    clientRequestId: (answer.clientRequestId ?? view.key).slice(0, LIMITS.keyCharactersMax),
+    clientRequestId: (answer.clientRequestId ?? view.key)?.slice(0, LIMITS.keyCharactersMax) ?? null,
     runId: view.runId,
     attempt: view.attempt === 0 ? null : view.attempt,
     version: view.version,

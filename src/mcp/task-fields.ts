@@ -1,22 +1,30 @@
 /**
  * The fields of one task in an answer, in the order of contract §6, from `status` to `continuable`.
  *
+ * Invariant: what never changes is left out of a wait's answer to a caller who was told of the task and has to go on waiting.
+ *
  * Absent on purpose: `say`, `next` and everything a child wrote.
  */
 
 import type { Caller } from "../core/caller.ts";
 import type { TaskView } from "../core/describe.ts";
 import { LIMITS } from "../core/limits.ts";
-import { sanitiseLine } from "../core/sanitise.ts";
+import { sanitiseLine, sanitiseShort } from "../core/sanitise.ts";
 import type { Settlement, Survivor } from "../core/task.ts";
 import type { TaskAnswer, TaskItem } from "../ports/engine.ts";
-import { shownAction, shownLine, shownOptions, SURVIVORS_MAX } from "./child-text.ts";
+import { shownAction, shownOptions, SURVIVORS_MAX } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 
-type CallFields = Pick<TaskAnswer, "created" | "replayedAgeMs" | "waitEnded" | "stepsTold">;
+type CallFields = Pick<TaskAnswer, "created" | "replayedAgeMs" | "waitEnded" | "stepsTold" | "toldBefore">;
+
+/** True for an answer that repeats what its caller knows but for how the work is going. */
+export function isBrief(view: TaskView, { waitEnded, toldBefore }: CallFields): boolean {
+  return waitEnded !== null && toldBefore && view.status === "working";
+}
 
 export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: CallFields): Record<string, unknown> {
   const { outcome, spec, question, activity } = view;
+  const known = isBrief(view, extra);
   return {
     status: view.status,
     phase: view.phase,
@@ -35,13 +43,15 @@ export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: Cal
     problem: problemJson(view),
     outcome: outcome && outcomeJson(outcome),
     stop: stopJson(view, outcome),
-    workspace: {
-      cwd: shownPath(spec.cwd, CWD_CHARACTERS_MAX),
-      access: spec.access,
-      isolation: "shared",
-      // Processes that a person gave up may still be writing.
-      youMayEdit: spec.access === "read" || (view.phase === "settled" && outcome?.stop.proof !== "abandoned"),
-    },
+    workspace: known
+      ? null
+      : {
+          cwd: shownPath(spec.cwd, CWD_CHARACTERS_MAX),
+          access: spec.access,
+          isolation: "shared",
+          // Processes that a person gave up may still be writing.
+          youMayEdit: spec.access === "read" || (view.phase === "settled" && outcome?.stop.proof !== "abandoned"),
+        },
     queue,
     activity: activity && {
       stepsSinceLastLook: Math.max(0, view.steps - extra.stepsTold),
@@ -54,10 +64,10 @@ export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: Cal
       status: view.earlierRun.verdict.status,
       class: view.earlierRun.verdict.class,
     },
-    title: shownTitle(spec.title),
-    agent: spec.agent,
-    createdAt: iso(view.createdAtMs),
-    thisConversation: isHere(view, caller),
+    title: known ? null : shownTitle(spec.title),
+    agent: known ? null : spec.agent,
+    createdAt: known ? null : iso(view.createdAtMs),
+    thisConversation: known ? null : isHere(view, caller),
     usage: outcome?.verdict.usage ?? null,
     continuable: view.phase === "settled" ? view.continuable : null,
   };
@@ -90,9 +100,17 @@ export function shownPath(path: string, charactersMax: number): string {
 
 const CWD_CHARACTERS_MAX = 500;
 
-/** The agent's own word for why it stopped: a word, or nothing. A sentence would be a child's text (P17). */
+/** Why agents and providers say that they stopped. Any other word would be a child's text (P17). */
+const STOP_REASONS: ReadonlySet<string> = new Set(
+  [
+    "end_turn stop stop_sequence tool_use tool_calls pause_turn max_turns max_turn_requests max_tokens max_output_tokens",
+    "length refusal content_filter safety recitation cancelled canceled aborted interrupted error none",
+    "error_during_execution error_max_turns error_max_budget_usd model_context_window_exceeded",
+  ].flatMap((line) => line.split(" ")),
+);
+
 function stopReasonOf(reason: string | null): string | null {
-  return reason !== null && /^[\w.-]{1,60}$/.test(reason) ? reason : null;
+  return reason !== null && STOP_REASONS.has(reason) ? reason : null;
 }
 
 function outcomeJson({ verdict }: Settlement): AnswerJson {
@@ -118,7 +136,7 @@ function stopJson(view: TaskView, outcome: Settlement | null): AnswerJson | null
 /** Null if there are none; the last entry says how many are not shown. */
 function processes(all: readonly Survivor[]): readonly AnswerJson[] | null {
   if (all.length === 0) return null;
-  const shown = all.slice(0, SURVIVORS_MAX).map(({ pid, command }) => ({ pid, command: shownLine(command, 200) }));
+  const shown = all.slice(0, SURVIVORS_MAX).map(({ pid, command }) => ({ pid, command: sanitiseShort(command, 200) }));
   return all.length <= SURVIVORS_MAX ? shown : [...shown, { more: all.length - SURVIVORS_MAX }];
 }
 

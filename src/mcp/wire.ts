@@ -242,11 +242,14 @@ function kindsOf(properties: unknown): ReadonlyMap<string, Kind> {
 function normalised(args: unknown, kinds: ReadonlyMap<string, Kind>): unknown {
   if (args === undefined || args === null) return {};
   if (!isFields(args)) return args;
-  const fields: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(args)) {
-    if (value !== null) fields[name] = typeof value === "string" ? fromText(value, kinds.get(name) ?? "other") : value;
-  }
-  return fields;
+  const given = Object.entries(args).filter(([, value]) => value !== null);
+  // Unlike an assignment this also keeps a field that is named `__proto__`, so that it is refused like any unknown one.
+  return Object.fromEntries(
+    given.map(([name, value]) => [
+      name,
+      typeof value === "string" ? fromText(value, kinds.get(name) ?? "other") : value,
+    ]),
+  );
 }
 
 /** A value that arrived as text where the schema wants something else. */

@@ -121,6 +121,8 @@ function workspaceReason(reason: string, roots: Rejection["detail"][string] | un
 /** The caller's own holder by its title, another caller's only by since when. */
 function busy({ detail, related }: Rejection): string {
   const where = shownPath(String(detail["cwd"] ?? ""), CWD_CHARACTERS_MAX);
+  if (detail["mine"] === "above")
+    return `a task above you writes in ${where}; to wait for it would be to wait for yourself. Delegate it for reading only, or do this work yourself, here.`;
   if (related?.mine === true) return `your task "${shownTitle(related.title)}" (${related.taskId}) writes in ${where}.`;
   return `another caller's task writes in ${where}.`;
 }

@@ -8,7 +8,8 @@ import { shownPath, shownTitle } from "./task-fields.ts";
 
 /** The title is the caller's own text; quotes keep it apart from ours. */
 export function named(view: TaskView): string {
-  return `"${shownTitle(view.spec.title)}"`;
+  // A quote inside would end the quotes.
+  return `"${shownTitle(view.spec.title).replaceAll('"', "'")}"`;
 }
 
 export function nowOf(view: TaskView): number {

@@ -14,6 +14,9 @@ export type Secrets = {
   mask(text: string): string;
 };
 
+/** What tokens of a kind begin with, and how many characters they have at most. */
+export type TokenShape = { readonly prefix: string; readonly charactersMax: number };
+
 export const MASK = "[secret]";
 const SECRET_CHARACTERS_MIN = 6;
 
@@ -36,6 +39,17 @@ export function createSecrets(shapes: readonly string[]): Secrets {
       return spans.length === 0 ? text : masked(text, spans);
     },
   };
+}
+
+/**
+ * Source of a RegExp for what begins with `prefix` and is at most `charactersMax` characters long, written in base64, alone or
+ * inside of something longer. A prefix of five characters is enough to tell it from other
+ * text.
+ */
+export function base64Shape({ prefix, charactersMax }: TokenShape): string {
+  const begins = insidesOf(Buffer.from(prefix)).map((begin) => begin.replaceAll(/[+/]/g, "[+/_-]"));
+  const charactersOfBase64 = Math.ceil((charactersMax * 8) / 6) + 2;
+  return `(?:${begins.join("|")})[A-Za-z0-9+/_-]{20,${charactersOfBase64}}`;
 }
 
 function found(shape: RegExp, text: string): readonly Span[] {
@@ -143,11 +157,14 @@ function percentEscape(character: string): string {
 /** Alone, and inside of something longer (`user:password`): there it may begin at each of three places of a group. */
 function base64Forms(bytes: Buffer): readonly string[] {
   const alone = bytes.toString("base64");
-  const inside = [0, 1, 2].map((before) => {
+  const forms = [alone, alone.replace(/=+$/, ""), ...insidesOf(bytes)];
+  return [...forms, ...forms.map((form) => form.replaceAll("+", "-").replaceAll("/", "_"))];
+}
+
+/** At each of three places, the characters that depend on nothing but these bytes. */
+function insidesOf(bytes: Buffer): readonly string[] {
+  return [0, 1, 2].map((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString("base64");
-    // The characters that depend on nothing but the secret.
     return text.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
   });
-  const forms = [alone, alone.replace(/=+$/, ""), ...inside];
-  return [...forms, ...forms.map((form) => form.replaceAll("+", "-").replaceAll("/", "_"))];
 }

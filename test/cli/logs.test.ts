@@ -8,13 +8,13 @@ import { at, textAt } from "../support/json.ts";
 import { createCliWorld, refusal, settled, task, taskId, until } from "./cli-world.ts";
 import { createPeopleWorld } from "./people-world.ts";
 
-type Part = { readonly who: string; readonly at: number; readonly text: string; readonly atMs?: number };
+type Part = { readonly who: string; readonly at: number; readonly text: string; readonly time: string };
 
-const said = (at: number, text: string, who = "child"): Part => ({ who, at, text, atMs: Date.UTC(2026, 0, 1) });
+const said = (at: number, text: string, who = "child"): Part => ({ who, at, text, time: "2026-01-01T00:00:00.000Z" });
 
 /** A page as `thread_read` answers it. */
 function page(parts: readonly Part[], more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
-  return task({ say: "PAGE.", messages: parts, ...more });
+  return task({ say: "PAGE.", fromChild: { note: "x", view: "messages", parts }, ...more });
 }
 
 /** A thread that a test lets grow, read in pages of at most `size` parts; a cursor is the number of parts before. */
@@ -23,6 +23,7 @@ function thread(size: number) {
   let status = "working";
   return {
     add: (...more: readonly Part[]) => void parts.push(...more),
+    insert: (index: number, part: Part) => void parts.splice(index, 0, part),
     settle: () => void (status = "completed"),
     read({ args }: ToolCalled): Record<string, unknown> {
       const from = Number(textAt(args, "cursor") || "0");
@@ -68,7 +69,7 @@ describe("logs", () => {
   it("gives a view that is one text to a program as that text", async () => {
     await using world = await createCliWorld();
     world.answer(({ url }) => ({
-      json: url.includes("cursor") ? page([said(9, "+b\n")]) : page([said(0, "--- a\n+")], { nextCursor: "9" }),
+      json: url.includes("cursor") ? page([said(9, "+b")]) : page([said(0, "--- a\n+")], { nextCursor: "9" }),
     }));
     const { stdout } = await world.run(["logs", taskId(), "--view", "changes"]);
     expect(stdout).toBe("--- a\n++b\n");
@@ -94,6 +95,14 @@ describe("logs", () => {
     expect([code, stdout, stderr]).toEqual([0, "", "NO RESULT YET.\n"]);
     expect((await world.run(["logs", taskId(), "-f", "--view", "changes"])).code).toBe(2);
     expect((await world.run(["logs", taskId(), "--view", "everything"])).code).toBe(2);
+  });
+
+  it("does not wait for a daemon that is not there", async () => {
+    await using world = await createCliWorld();
+    const startedMs = performance.now();
+    const { code, stderr } = await world.run(["logs", taskId(), "-f", "--url", "http://127.0.0.1:1"]);
+    expect([code, stderr]).toEqual([5, expect.not.stringContaining("does not answer")]);
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
   });
 
   it("ends with 3 for an unknown task", async () => {
@@ -123,6 +132,28 @@ describe("logs --follow", () => {
     await until(() => world.server.followers() === 0, "nobody follows");
   });
 
+  it("prints no part again that has moved to the next page", async () => {
+    const log = thread(3);
+    await using world = await createPeopleWorld({ answer: log.read });
+    log.add(said(1, "one"), said(2, "two"), said(3, "three"));
+    const running = world.start(["logs", TASK_ID, "-f"]);
+    await until(() => textsIn(running.stdout()).length === 3 && world.server.followers() === 1, "three parts");
+    log.insert(1, said(7, "late", "caller"));
+    log.settle();
+    world.server.change();
+    expect(textsIn((await running.ended).stdout)).toEqual(["one", "two", "three", "late"]);
+  });
+
+  it("prints both halves of a part that two pages share", async () => {
+    await using world = await createCliWorld();
+    world.answer(({ url }) => ({
+      json: url.includes("cursor")
+        ? page([said(1, "-half"), said(2, "two")])
+        : page([said(1, "first")], { nextCursor: "c" }),
+    }));
+    expect(textsIn((await world.run(["logs", taskId()])).stdout)).toEqual(["first", "-half", "two"]);
+  });
+
   it("needs no event to notice what is new: events are hints", async () => {
     const log = thread(10);
     await using world = await createPeopleWorld({ answer: log.read });
@@ -150,10 +181,7 @@ describe("logs --follow", () => {
 
   it("tells that the task asks something, once for each question", async () => {
     let status = "working";
-    const question = { questionId: "q_3", optionIds: ["yes"] };
-    await using world = await createPeopleWorld({
-      answer: () => page([said(1, "one")], { status, ...(status === "input_required" ? { question } : {}) }),
-    });
+    await using world = await createPeopleWorld({ answer: () => page([said(1, "one")], { status }) });
     const running = world.start(["logs", TASK_ID, "-f"]);
     await until(() => world.server.followers() === 1, "it follows");
     status = "input_required";
@@ -165,7 +193,7 @@ describe("logs --follow", () => {
     status = "completed";
     world.server.change();
     const { stderr } = await running.ended;
-    expect(stderr).toBe(`It asks something (q_3): delegate-mcp show ${TASK_ID}\n`);
+    expect(stderr).toBe(`It asks something: delegate-mcp show ${TASK_ID}\n`);
   });
 
   it("ends with 130 on Ctrl-C and touches nothing (P7)", async () => {
@@ -209,9 +237,17 @@ describe("answer", () => {
     world.answer(() => ({ json: recorded }));
     const { code, stderr } = await world.run(["answer", taskId(), "q_3", "allow_once"]);
     expect(code).toBe(7);
-    expect(stderr).toContain("  q_3 answered reject by person bob\n");
+    expect(stderr).toContain("  q_3 answered: reject by person bob\n");
     const { stdout } = await world.run(["answer", taskId(), "q_3", "allow_once", "--json"]);
     expect(JSON.parse(stdout)).toEqual(recorded);
+  });
+
+  it("names the options where the one that was given is none of them", async () => {
+    const question = { questionId: "q_3", kind: "permission", optionIds: ["allow_once", "reject"] };
+    await using world = await createCliWorld();
+    world.answer(() => ({ status: 400, json: { ...refusal("invalid_arguments", "NOT DONE."), question } }));
+    const { code, stderr } = await world.run(["answer", taskId(), "q_3", "perhaps"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("  q_3 options: allow_once, reject\n")]);
   });
 
   it("is what a wait names when a task asks something", async () => {

@@ -94,6 +94,18 @@ describe("exit codes", () => {
     expect((await world.run(["wait", taskId()])).code).toBe(code);
   });
 
+  it("8 says what the child asks for, also where nobody reads a terminal (G4, F16)", async () => {
+    await using world = await createCliWorld();
+    const question = { questionId: "q_1", optionIds: ["yes", "no"], action: { command: "npm run db:reset" } };
+    const fromChild = { question: { prompt: "May I\nreset it?" } };
+    const asks = { status: "input_required", phase: "awaiting_answer", say: "NEEDS AN ANSWER.", question, fromChild };
+    world.answer(({ method }) => ({ json: method === "GET" ? task() : task(asks) }));
+    const { code, stderr } = await world.run(["wait", taskId()]);
+    expect(code).toBe(8);
+    expect(stderr).toContain("asks command: npm run db:reset\n");
+    expect(stderr).toContain("asks: May I reset it?\n");
+  });
+
   it("6 when the time is over, with the command to go on (P1, P7)", async () => {
     await using world = await createCliWorld();
     world.answer(() => ({ json: task({ waitEnded: "slice" }) }));

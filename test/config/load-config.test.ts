@@ -299,12 +299,22 @@ const MISTAKES: readonly (readonly [what: string, given: Given, problem: string 
   [
     "a driver of a later version",
     { file: { agents: { claude: { driver: "claude" } } } },
-    "agents.claude.driver (DIR/config/config.json): expected one of command, fake; claude, codex, pi, acp, gemini, opencode, cursor-agent, model are not available in this version",
+    "agents.claude.driver (DIR/config/config.json): expected one of command, acp, fake; claude, codex, pi, gemini, opencode, cursor-agent, model are not available in this version",
   ],
   [
     "a command agent without a command",
     { file: { agents: { a: { driver: "command" } } } },
     "agents.a.command (DIR/config/config.json): driver `command` needs it",
+  ],
+  [
+    "an ACP agent without a command",
+    { file: { agents: { a: { driver: "acp" } } } },
+    "agents.a.command (DIR/config/config.json): driver `acp` needs it",
+  ],
+  [
+    "an ACP agent with its task in a file",
+    { file: { agents: { a: { driver: "acp", command: ["opencode", "acp"], promptBy: "file" } } } },
+    "agents.a.promptBy (DIR/config/config.json): an agent of the driver `acp` gets its task by the protocol; leave it out",
   ],
   [
     "a command as one text",

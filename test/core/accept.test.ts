@@ -39,6 +39,7 @@ describe("a limit on delegations", () => {
   const table: readonly { change: Partial<Circumstances>; depth?: number; code: Code; next: NextStep["kind"] }[] = [
     { change: { depthMax: 0 }, code: "depth_limit", next: "do_it_yourself" },
     { change: { depthMax: 1 }, depth: 2, code: "depth_limit", next: "do_it_yourself" },
+    { change: { delegatorGone: true }, code: "not_allowed", next: "do_it_yourself" },
     { change: { tasksInTree: 50 }, code: "tree_limit", next: "do_it_yourself" },
     { change: { delegationsLastMinute: 60 }, code: "rate_limit", next: "repeat_same_call" },
     { change: { openTasks: 1_004 }, code: "capacity_full", next: "repeat_same_call" },
@@ -99,6 +100,15 @@ describe("a directory that somebody else writes in", () => {
   it("says of another caller's holder only since when it has been there (P16, F26)", () => {
     const refused = refusal({ claimHolder: { mine: false, sinceMs: T0 } });
     expect(refused.detail).toEqual({ cwd: "/repo/shop", sinceMs: T0, mine: "no" });
+  });
+
+  it("is not waited for where a task above holds it: nobody waits for itself (P10, P16)", () => {
+    const holder = { mine: true, handle: aHandle(2), sinceMs: T0 } as const;
+    for (const onBusy of ["refuse", "queue"] as const) {
+      const refused = refusal({ claimHolder: holder, holderIsAbove: true, onBusy, depthMax: 2 }, 2);
+      expect(refused).toMatchObject({ code: "workspace_busy", next: { kind: "fix", change: { access: "read" } } });
+      expect(refused.detail).toEqual({ cwd: "/repo/shop", sinceMs: T0, mine: "above" });
+    }
   });
 
   it("is waited for by a task that asked to be queued (P10, F32)", () => {

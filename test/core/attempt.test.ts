@@ -96,6 +96,18 @@ describe("a bound child", () => {
     expect(attempt(task)).toMatchObject({ process: null, nativeSessionId: null });
   });
 
+  it("remembers the commit that the directory stood at when the task first started (P2)", () => {
+    const first = given().and({ ...START, head: "c0ffee" });
+    expect(first.task.startHead).toBe("c0ffee");
+    const second = first
+      .and(bound())
+      .and(lost())
+      .and(gone())
+      .and({ ...START, head: "another" });
+    expect(second.task.startHead).toBe("c0ffee");
+    expect(given().and(START).task.startHead).toBeNull();
+  });
+
   it("leaves no session to another agent (F14)", () => {
     const settled = given().and(START).and(bound()).and(finished()).and(gone());
     expect(settled.and(continued("more")).task.nativeSessionId).toBe("s-1");

@@ -4,9 +4,10 @@
 
 import { describe, expect, it } from "vitest";
 import type { Actor } from "../../src/core/caller.ts";
+import type { Command } from "../../src/core/command.ts";
 import { describe as viewOf } from "../../src/core/describe.ts";
 import { LIMITS } from "../../src/core/limits.ts";
-import { isUnfinished } from "../../src/core/plan.ts";
+import { isUnfinished, plan } from "../../src/core/plan.ts";
 import {
   AUTH,
   abandoned,
@@ -15,6 +16,7 @@ import {
   answered,
   asked,
   bound,
+  byEpoch,
   CALLER,
   CHILD,
   cancelled,
@@ -39,6 +41,7 @@ import {
 } from "../support/given.ts";
 
 const atWork = given().and(START).and(bound());
+const CANCELLED_WITH_TREE: Command = { kind: "CancelTask", reason: null, by: CALLER, below: true };
 const patient = LIMITS.survivorsAfterMs;
 
 describe("a success", () => {
@@ -113,6 +116,30 @@ describe("a cancel", () => {
     stopping.later(HOUR).when(START).thenIgnored("not_startable");
     const settled = stopping.when(gone()).thenEvents("AttemptStopped", "TaskSettled");
     expect(viewOf(settled.task, settled.nowMs).status).toBe("cancelled");
+  });
+
+  it("of a task without a process waits for what was delegated from it, and keeps the proof of its own (C1, P5, P12)", () => {
+    const healing = atWork.and(failed()).and(gone(aStop("cgroup")));
+    const stopping = healing.when(CANCELLED_WITH_TREE).thenEvents("CancelRequested");
+    expect(viewOf(stopping.task, stopping.nowMs)).toMatchObject({ status: "working", phase: "stopping" });
+    expect(plan(stopping.task, stopping.nowMs, false).intent).toEqual({ kind: "awaitBelow", epoch: 1 });
+    stopping.when(byEpoch(2, gone())).thenIgnored("stale_epoch");
+    stopping.when(CANCELLED_WITH_TREE).thenNothing();
+    const { task } = stopping.when(gone()).thenEvents("TaskSettled");
+    expect(task.lastSettlement).toMatchObject({ verdict: { status: "cancelled" }, stop: { proof: "cgroup" } });
+    expect(isUnfinished(task)).toBe(false);
+  });
+
+  it("of such a task names what cannot be ended below it, and a person can give that up (C1, F37)", () => {
+    const stopping = atWork.and(failed()).and(gone()).and(CANCELLED_WITH_TREE);
+    stopping
+      .later(patient - 1)
+      .when(survived())
+      .thenNothing();
+    const named = stopping.later(patient).when(survived()).thenEvents("SurvivorsFound");
+    const { task } = named.when(abandoned()).thenEvents("TaskSettled");
+    expect(task.lastSettlement?.stop).toEqual({ proof: "abandoned", survivors: [LEFTOVER], kept: [], by: PERSON });
+    expect(isUnfinished(task)).toBe(false);
   });
 
   it.each(Object.entries({ running: atWork, "awaiting an answer": atWork.and(asked()) }))(

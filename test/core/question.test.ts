@@ -4,7 +4,7 @@
 
 import { describe, expect, it } from "vitest";
 import { describe as viewOf } from "../../src/core/describe.ts";
-import type { Question, Task } from "../../src/core/task.ts";
+import type { Choice, Question, Task } from "../../src/core/task.ts";
 import {
   ADOPT,
   ALLOWED,
@@ -99,6 +99,24 @@ describe("an answer", () => {
     expect(again.detail).toEqual({ questionId: "q_1" });
     expect(again.next).toEqual({ kind: "wait", seen: [{ taskId: closed.task.handle.taskId, news: 0, steps: 0 }] });
     atWork.and(asked()).when(answered(2)).thenRefused("not_pending", "wait");
+  });
+
+  it("is one of the offered options where it is an option, and never free text where a permission is asked (P18)", () => {
+    const waiting = atWork.and(asked());
+    const option = (optionId: string): Choice => ({ kind: "option", optionId });
+    const text: Choice = { kind: "text", text: aText("answer") };
+    waiting.when(answered(1, PERSON, option("allow_for_ever"))).thenRefused("invalid_arguments", "fix");
+    waiting.when(answered(1, PERSON, text)).thenRefused("invalid_arguments", "fix");
+    const open = atWork.and(asked({ ...PERMISSION, kind: "question", optionIds: [] }));
+    open.when(answered(1, PERSON, text)).thenEvents("InputAnswered");
+    open.when(answered(1, PERSON, option("allow_once"))).thenRefused("invalid_arguments", "fix");
+  });
+
+  it("stays with the task, so that whoever runs the child can hand it over (P14)", () => {
+    const { task } = atWork.and(asked()).and(answered(1, PERSON));
+    expect(task.lastAnswer).toEqual({ questionId: "q_1", choice: ALLOWED, by: PERSON });
+    const later = atWork.and(asked()).and(answered(1, PERSON)).and(asked()).and(lost()).and(gone());
+    expect(later.task.lastAnswer?.questionId).toBe("q_1");
   });
 
   it("counts as long as the question has not been called expired", () => {

@@ -59,6 +59,23 @@ describe("an export", () => {
     await expect(exported.text()).rejects.toThrow();
   });
 
+  it("past the limit of those under way is refused by name, and has its turn when one ends (P15)", async () => {
+    async function* lines(): AsyncGenerator<ExportLine> {
+      for (let line = 0; line < 1_000; line += 1) yield { kind: "text", name: "t", body: "x".repeat(64 * 1024) };
+    }
+    await using server = await startPeopleServer({ lines });
+    const path = `/api/tasks/${TASK_ID}/export`;
+    const open = await Promise.all(Array.from({ length: 16 }, () => server.get(path)));
+    expect(open.map(({ status }) => status)).toEqual(open.map(() => 200));
+    const refused = await server.get(path);
+    expect([refused.status, await refused.json()]).toMatchObject([
+      503,
+      { error: { code: "capacity_full" }, next: { kind: "repeat_same_call" } },
+    ]);
+    await open[0]?.body?.cancel();
+    await eventually("a place is free again", async () => (await server.get(path)).status === 200);
+  });
+
   it("and the host need the scope read", async () => {
     await using server = await startPeopleServer();
     for (const path of [`/api/tasks/${TASK_ID}/export`, "/api/host", "/api/events"])

@@ -1,12 +1,23 @@
 /** Broken streams: the same wait is taken up again, by the same process or another one (P7, H1). */
 
 import { afterEach, describe, expect, it } from "vitest";
+import { taskIdFrom } from "../../src/core/ids.ts";
 import { createStepClock } from "../support/step-clock.ts";
 import { at } from "../support/json.ts";
 import { openClient } from "../support/mcp-clients.ts";
-import { callBody, CLAUDE, initialize, messagesOf, openStream, post, resumeStream, send } from "../support/raw-mcp.ts";
+import {
+  callBody,
+  cancelBody,
+  CLAUDE,
+  initialize,
+  messagesOf,
+  openStream,
+  post,
+  resumeStream,
+  send,
+} from "../support/raw-mcp.ts";
 import { startTcpFaultProxy } from "../support/tcp-fault-proxy.ts";
-import { startWireServer, type WireServer, type WireServerOptions } from "../support/wire-server.ts";
+import { callerNamed, startWireServer, type WireServer, type WireServerOptions } from "../support/wire-server.ts";
 
 const started: WireServer[] = [];
 
@@ -147,6 +158,24 @@ describe("resuming by hand", () => {
     expect(await ask(id, "token-of-mallory")).toEqual(nothing);
     for (const eventId of [forged, "nonsense", "a.b", `${id}x`, "17"]) expect(await ask(eventId)).toEqual(nothing);
     expect(server.wire.waiting()).toBe(0);
+  });
+
+  it("gives a child nothing of its root caller, whose name it has, and lets it end none of its calls (P16, P18)", async () => {
+    const lineage = { taskId: taskIdFrom("01J000000000000000000000A1"), epoch: 1, ancestors: [] };
+    const root = callerNamed("alice");
+    const child = { ...root, kind: "child", lineage } as const;
+    const server = await start({ http: { authenticate: (token) => (token === "token-of-kid" ? child : root) } });
+    const id = await brokenHold(server, "private");
+    const resumed = await send(server, "GET", { headers: { "last-event-id": id }, token: "token-of-kid" });
+    expect(await resumed.text()).toBe(": \n\n");
+    const session = await initialize(server);
+    await using stream = await openStream(server, callBody(7, "hold", { name: "mine" }), { session });
+    const hold = await server.wire.arrived("mine");
+    await post(server, cancelBody(7), { session, token: "token-of-kid" });
+    hold.release("untouched");
+    expect(messagesOf(await stream.rest()).at(-1)).toMatchObject({
+      result: { structuredContent: { text: "untouched" } },
+    });
   });
 
   it("is not offered for a call whose arguments would not fit an id (P15)", async () => {

@@ -30,11 +30,15 @@ export type Temper = {
   readonly child: ChildTemper;
   readonly client: ClientTemper;
   readonly answering: number;
+  /** How often children delegate in their turn. */
+  readonly delegating: number;
   readonly settings: TemperSettings;
 };
 
 export type TemperSettings = {
   readonly slots: number;
+  readonly depthMax: number;
+  readonly tasksPerTreeMax: number;
   readonly waitsMax: number;
   readonly queueMax: number;
   readonly delegationsPerMinute: number;
@@ -91,6 +95,9 @@ export function temperOf(random: Random): Temper {
       stallAfterMs: random.pick([30_000, 60_000]),
       questionDeadlineMs: random.int(20, 180) * 1_000,
       maxActiveMs: random.int(3, 12) * MINUTE_MS,
+      depthMax: random.pick([1, 2, 3]),
+      tasksPerTreeMax: random.pick([50, 3]),
     },
+    delegating: random.pick([0, 0.3, 0.8]),
   };
 }

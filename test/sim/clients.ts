@@ -55,7 +55,7 @@ export type ClientTemper = {
   readonly busy: number;
 };
 
-const NO_SENT: Sent = {
+export const NO_SENT: Sent = {
   tool: "task_status",
   key: null,
   about: null,
@@ -256,7 +256,7 @@ function createClient(world: ClientWorld) {
   };
 }
 
-const PATHS = ["/w/shop", "/w/shop/web", "/w/pay", "/w/docs"];
+export const PATHS = ["/w/shop", "/w/shop/web", "/w/pay", "/w/docs"];
 
 function workOf(random: Random, desk: Desk, temper: ClientTemper): Work {
   const number = desk.works.length + 1;
@@ -296,7 +296,7 @@ function workOf(random: Random, desk: Desk, temper: ClientTemper): Work {
   };
 }
 
-function sentOf({ task, cwd, agent, access }: DelegateRequest): { readonly [field: string]: Json } {
+export function sentOf({ task, cwd, agent, access }: DelegateRequest): { readonly [field: string]: Json } {
   return { task, cwd, agent, access };
 }
 

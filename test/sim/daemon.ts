@@ -186,8 +186,8 @@ function settingsOf({ settings }: Temper): EngineSettings {
     limits: {
       concurrentChildren: settings.slots,
       queueMax: settings.queueMax,
-      depthMax: 1,
-      tasksPerTreeMax: 50,
+      depthMax: settings.depthMax,
+      tasksPerTreeMax: settings.tasksPerTreeMax,
       waitsMax: settings.waitsMax,
       delegationsPerMinute: settings.delegationsPerMinute,
     },

@@ -5,9 +5,10 @@
  */
 
 import type { Clock } from "../../src/ports/clock.ts";
-import type { Caller } from "../../src/core/caller.ts";
+import { type Caller, parentOf } from "../../src/core/caller.ts";
 import type { Answer, Engine } from "../../src/ports/engine.ts";
 import type { EntryOf } from "../support/history.ts";
+import { audienceOf } from "../support/history-scene.ts";
 import type { Random } from "../support/sim-random.ts";
 import { shownOf } from "./answers.ts";
 import { type Life, sleep } from "./life.ts";
@@ -68,7 +69,7 @@ export function createNet(world: {
       kind: "call",
       id,
       client,
-      caller: caller.name,
+      caller: audienceOf(caller.name, parentOf(caller)),
       by: caller.kind,
       conversation: caller.conversation,
       atRest,

@@ -37,6 +37,7 @@ export const COUNTED = [
   "lostAnswers",
   "abortedWaits",
   "tasks",
+  "grandchildren",
   "replays",
   "conflicts",
   "refusals",

@@ -8,6 +8,7 @@
 import type { Receipt, Store, StoreWriter } from "../../src/ports/store.ts";
 import { createMemoryStore } from "../../src/store/memory-store.ts";
 import type { Happening } from "../support/history.ts";
+import { audienceOf } from "../support/history-scene.ts";
 import type { Random } from "../support/sim-random.ts";
 import { type Life, sleep } from "./life.ts";
 import type { Recorder } from "./recorder.ts";
@@ -138,6 +139,7 @@ function recording(tx: StoreWriter, written: Happening[]): StoreWriter {
   };
 }
 
-function receiptEntry({ caller, tool, clientRequestId, aboutTaskId, taskId }: Receipt): Happening {
+function receiptEntry({ caller: name, parentTaskId, tool, clientRequestId, aboutTaskId, taskId }: Receipt): Happening {
+  const caller = audienceOf(name, parentTaskId);
   return { kind: "receipt", caller, tool, key: clientRequestId, about: aboutTaskId, taskId };
 }

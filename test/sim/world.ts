@@ -14,6 +14,7 @@ import { type Mishap, temperOf } from "./chaos.ts";
 import { listAtRest, runClient } from "./clients.ts";
 import { createDaemons, LEASE_MS, type Mutation } from "./daemon.ts";
 import { createHost } from "./host.ts";
+import { runKids } from "./kids.ts";
 import { sleep } from "./life.ts";
 import { createMishaps } from "./mishaps.ts";
 import { createNet } from "./net.ts";
@@ -87,7 +88,13 @@ function createParts(seed: number, mutation: Mutation) {
 
 /** Starts everything that moves by itself. */
 function beginStorm(parts: Parts): readonly Promise<void>[] {
-  return [parts.daemons.keepRunning(), goWrong(parts), answerQuestions(parts), ...parts.clients.map(runClient)];
+  return [
+    parts.daemons.keepRunning(),
+    goWrong(parts),
+    answerQuestions(parts),
+    ...runKids(parts),
+    ...parts.clients.map(runClient),
+  ];
 }
 
 async function goWrong(parts: Parts): Promise<void> {

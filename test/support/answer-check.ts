@@ -116,10 +116,15 @@ function checkNext(next: unknown, inputs: Validators): void {
   const given = at(next, "arguments");
   if (kind === "use_result") expect(Object.keys(Object(next))).toEqual(["kind"]);
   if (["wait", "continue", "repeat_same_call", "choose_key"].includes(kind)) expect(tool).not.toBe("");
-  // Answering questions is not offered yet, so its tool is not listed.
-  if (tool === "" || kind === "answer") return;
+  if (tool === "") return;
   const validate = inputs.get(tool);
   expect(validate, `the tool that next names: ${tool}`).toBeDefined();
+  if (kind === "answer") {
+    const add = at(next, "add");
+    expect([["optionId"], ["text"]]).toContainEqual(add);
+    const complete = { ...Object(given), [String(add)]: "x" };
+    expect(validate?.(complete), JSON.stringify(next)).toMatchObject({ valid: true });
+  }
   if (given !== undefined) expect(validate?.(given), JSON.stringify(next)).toMatchObject({ valid: true });
   if (kind === "wait" || kind === "continue") expect(given).toBeDefined();
 }

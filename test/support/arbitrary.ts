@@ -101,6 +101,8 @@ export function carryOut(intent: Intent): Command {
       return { kind: "StartAttempt", daemonId: "d1", head: null };
     case "reap":
       return proofFor(intent.attempt.epoch);
+    case "awaitBelow":
+      return proofFor(intent.epoch);
     case "lose":
       return { kind: "LoseAttempt", epoch: intent.epoch, partial: null, orderly: false, unseen: true };
     case "markStalled":
@@ -246,9 +248,9 @@ const deeds: readonly fc.WeightedArbitrary<Deed>[] = [
   },
   {
     weight: 2,
-    arbitrary: actors.map(
-      (by): Deed =>
-        () => ({ kind: "CancelTask", reason: null, by }),
+    arbitrary: fc.tuple(actors, fc.boolean()).map(
+      ([by, below]): Deed =>
+        () => ({ kind: "CancelTask", reason: null, by, ...(below ? { below } : {}) }),
     ),
   },
   {

@@ -14,7 +14,7 @@ import { noMeter } from "../../src/system/no-meter.ts";
 type PlainParts = Pick<EngineWorld, "meter" | "credentials" | "probe" | "notifiers" | "mask" | "mcpUrl">;
 
 /** Unsigned, so that a test reads what it says; the real ones are made by `config/child-credentials`. */
-export const PLAIN_CREDENTIALS: ChildCredentials = {
+const PLAIN_CREDENTIALS: ChildCredentials = {
   tokenOf: (attemptId: AttemptId) => `child-${attemptId}`,
   attemptOf: (token) => parseAttemptId(token.replace(/^child-/, ""))?.attemptId ?? null,
 };

@@ -141,7 +141,7 @@ export function delegated({ spec, origin, handle, circumstances }: Asked = {}): 
 /** A command, or what makes one from the task as it is: most carry its newest epoch. */
 export type Asking = Command | ((task: Task) => Command);
 
-export const START: Command = { kind: "StartAttempt", daemonId: "d1", head: null };
+export const START = { kind: "StartAttempt", daemonId: "d1", head: null } as const satisfies Command;
 
 export function bound(process: ProcessIdentity | null = PROCESS, nativeSessionId: string | null = "s-1"): Asking {
   return ({ epoch }) => ({ kind: "BindChild", epoch, process, nativeSessionId });

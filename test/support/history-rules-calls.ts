@@ -4,10 +4,11 @@
 
 import { readAfter, toldOf } from "../../src/core/after.ts";
 import { nodeIdOf, type TaskId } from "../../src/core/ids.ts";
+import { attemptOf } from "../../src/core/evolve.ts";
 import type { Task } from "../../src/core/task.ts";
 import type { Rule } from "./history-check.ts";
 import { isEventOf } from "./history-rules-tasks.ts";
-import { type Scene, taskIdsOf } from "./history-scene.ts";
+import { audienceOf, maySee, type Scene, taskIdsOf } from "./history-scene.ts";
 
 const handleOrNext: Rule = {
   name: "handle-or-next",
@@ -193,7 +194,10 @@ const byWord: Rule = {
         const { number, news } = event.settlement;
         settledNews.set(taskId, [...(settledNews.get(taskId) ?? []), { number, news }]);
       }
-      if (event.kind === "CancelRequested" && !cancels.has(taskId)) tell(`${taskId}: cancelled without a cancel`);
+      if (event.kind === "CancelRequested") {
+        const above = scene.tasks.get(taskId)?.origin.ancestors ?? [];
+        if (![taskId, ...above].some((id) => cancels.has(id))) tell(`${taskId}: cancelled without a cancel`);
+      }
       if (event.kind === "DeliveryAcked" && event.settlement > (words.get(taskId) ?? 0)) {
         tell(`${taskId}: settlement ${event.settlement} counts as read without its caller's word`);
       }
@@ -273,8 +277,9 @@ const pending: Rule = {
       heard.set(call.caller, words);
       for (const { taskId, settlement } of entry.pending.completions) {
         words.add(`${taskId}:${settlement}`);
-        const owner = scene.tasks.get(taskId)?.origin.caller;
-        if (owner !== undefined && owner !== call.caller) tell(`call ${entry.id}: announces ${taskId} of ${owner}`);
+        const origin = scene.tasks.get(taskId)?.origin;
+        const owner = origin === undefined ? call.caller : audienceOf(origin.caller, origin.parentTaskId);
+        if (owner !== call.caller) tell(`call ${entry.id}: announces ${taskId} of ${owner}`);
       }
       for (const shown of entry.tasks) if (shown.phase === "settled") words.add(`${shown.taskId}:${shown.settlements}`);
       if (!call.atRest) return;
@@ -292,15 +297,51 @@ const pending: Rule = {
 const foreign: Rule = {
   name: "foreign",
   promises: ["P16"],
-  says: "a caller is never told of another's task",
+  says: "a caller is never told of another's task, and a child of nothing but its own and what is below it",
   begin: (tell) => (entry, scene) => {
     if (entry.kind !== "answer") return;
     const call = scene.calls.get(entry.id);
     for (const { taskId } of entry.tasks) {
-      const owner = scene.tasks.get(taskId)?.origin.caller;
-      if (call !== undefined && owner !== undefined && owner !== call.caller)
-        tell(`call ${entry.id}: shows ${taskId} of ${owner}`);
+      const task = scene.tasks.get(taskId);
+      if (call !== undefined && task !== undefined && !maySee(call.caller, task))
+        tell(`call ${entry.id}: shows ${taskId} of ${task.origin.caller} to ${call.caller}`);
     }
+  },
+};
+
+const tree: Rule = {
+  name: "tree",
+  promises: ["P12"],
+  says: "a cancel reaches everything below its task, which grows no more, and is over when all of it is gone",
+  begin: (tell) => {
+    type Below = ReadonlyMap<TaskId, number>;
+    const cancelledWith = new Map<TaskId, Below>();
+    return (entry, scene) => {
+      if (entry.kind !== "event") return;
+      const { taskId, event } = entry;
+      const task = scene.tasks.get(taskId);
+      if (event.kind === "TaskAccepted") {
+        const parent = event.origin.parentTaskId === null ? null : scene.tasks.get(event.origin.parentTaskId);
+        if (parent === undefined || (parent !== null && attemptOf(parent.state) === null)) {
+          tell(`${taskId}: accepted from ${event.origin.parentTaskId}, which has no child at work`);
+        }
+      }
+      if (event.kind === "CancelRequested") {
+        const below = [...scene.tasks.values()].filter(({ origin, state }) => {
+          return origin.ancestors.includes(taskId) && state.kind !== "settled";
+        });
+        cancelledWith.set(taskId, new Map(below.map(({ handle, run }) => [handle.taskId, run.ordinal])));
+      }
+      if (event.kind !== "TaskSettled" || event.settlement.verdict.status !== "cancelled" || task === undefined) return;
+      if (event.settlement.stop.proof === "abandoned") return;
+      for (const [below, ordinal] of cancelledWith.get(taskId) ?? []) {
+        const other = scene.tasks.get(below);
+        // Whoever continued it meanwhile wants it; whatever waits for no proof was never started again.
+        if (other === undefined || other.state.kind === "settled" || other.run.ordinal > ordinal) continue;
+        tell(`${taskId}: cancelled while ${below} below it is ${other.state.kind}`);
+      }
+      cancelledWith.delete(taskId);
+    };
   },
 };
 
@@ -317,12 +358,13 @@ export const CALL_RULES: readonly Rule[] = [
   rereading,
   pending,
   foreign,
+  tree,
 ];
 
 function unreadOf(scene: Scene, caller: string): readonly Task[] {
   return [...scene.tasks.values()].filter(
     (task) =>
-      task.origin.caller === caller &&
+      audienceOf(task.origin.caller, task.origin.parentTaskId) === caller &&
       task.state.kind === "settled" &&
       task.acknowledgedThrough < task.state.settlement.number,
   );

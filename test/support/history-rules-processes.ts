@@ -129,6 +129,11 @@ const slots: Rule = {
       const { slots } = scene.header;
       if (scene.disturbed) disturbedMs = scene.runMs;
       if (entry.kind === "daemon" && entry.did === "started") started.clear();
+      // A child that waits for its own children gives its place away too.
+      if (entry.kind === "call" && entry.by === "child" && entry.waitMs > 0) {
+        const [, waiting] = entry.caller.split("/");
+        for (const taskId of started.keys()) if (taskId === waiting) started.delete(taskId);
+      }
       if (entry.kind === "event" && scene.tasks.get(entry.taskId)?.state.kind !== "running")
         started.delete(entry.taskId);
       if (slots === null || entry.kind !== "process" || entry.did !== "started" || !entry.main) return;

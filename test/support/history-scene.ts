@@ -191,3 +191,15 @@ export function taskIdsOf(call: EntryOf<"call">, scene: Scene): readonly TaskId[
     return named === undefined ? [] : [named.handle.taskId];
   });
 }
+
+/** Who is told of a task's end and whose keys are whose: a root caller by its name, a child by the task that it works for too. */
+export function audienceOf(caller: string, parentTaskId: TaskId | null): string {
+  return parentTaskId === null ? caller : `${caller}/${parentTaskId}`;
+}
+
+/** Whether a caller, as a history names it, may be told of a task. */
+export function maySee(caller: string, { handle, origin }: Task): boolean {
+  const [name, below] = caller.split("/");
+  if (name !== origin.caller) return false;
+  return below === undefined || handle.taskId === below || origin.ancestors.some((taskId) => taskId === below);
+}

@@ -78,6 +78,8 @@ export type TestEngineOptions = {
   readonly settings?: Partial<EngineSettings>;
   readonly workspace?: Workspace;
   readonly parts?: Partial<typeof PLAIN_PARTS>;
+  /** Beside the fake one. */
+  readonly drivers?: readonly Driver[];
   /** False: `engine.start` is left to the test. */
   readonly started?: boolean;
 };
@@ -117,7 +119,9 @@ async function open(
   const ids = createSimIds(createRandom(`life ${life}`), clock.wallMs);
   const settings = settingsOf(options);
   const workspace = options.workspace ?? createPlainWorkspace();
-  const drivers: ReadonlyMap<string, Driver> = new Map([[driver.name, driver]]);
+  const drivers: ReadonlyMap<string, Driver> = new Map(
+    [driver, ...(options.drivers ?? [])].map((one) => [one.name, one]),
+  );
   const engine = createEngine({
     ...PLAIN_PARTS,
     ...options.parts,
@@ -264,10 +268,10 @@ function createPlainWorkspace(): Workspace {
 export type FakeChildren = Children & {
   readonly stops: readonly StopTarget[];
   readonly released: readonly string[];
-  /** From now on stops find these left over. */
-  leave(survivors: readonly Survivor[]): void;
-  /** Holds stops back until the returned function, or `freeStops`, is called. */
-  holdStops(): () => void;
+  /** From now on stops (of this task's children, if one is named) find these left over. */
+  leave(survivors: readonly Survivor[], taskId?: string): void;
+  /** Holds stops (of this task's children, if one is named) back until the returned function, or `freeStops`, is called. */
+  holdStops(taskId?: string): () => void;
   freeStops(): void;
 };
 
@@ -276,7 +280,9 @@ export function createFakeChildren(): FakeChildren {
   const stops: StopTarget[] = [];
   const released: string[] = [];
   let left: readonly Survivor[] = [];
+  let leftOf = "";
   let gate: PromiseWithResolvers<void> | null = null;
+  let heldOf = "";
   const freeStops = (): void => {
     gate?.resolve();
     gate = null;
@@ -287,16 +293,18 @@ export function createFakeChildren(): FakeChildren {
     spawn: async () => ({ kind: "failed", code: "ENOENT", message: "there are no programs here" }),
     async stop(target): Promise<StopReport> {
       stops.push(target);
-      await gate?.promise;
-      if (left.length > 0) return { kind: "survivors", survivors: left };
+      if (target.mark.includes(heldOf)) await gate?.promise;
+      if (left.length > 0 && target.mark.includes(leftOf)) return { kind: "survivors", survivors: left };
       return { kind: "proven", stop: { proof: "marker+tree", survivors: [], kept: [], by: null } };
     },
     heartbeat: () => undefined,
     release: async (mode) => void released.push(mode),
-    leave(survivors) {
+    leave(survivors, taskId = "") {
       left = survivors;
+      leftOf = taskId;
     },
-    holdStops() {
+    holdStops(taskId = "") {
+      heldOf = taskId;
       gate = Promise.withResolvers<void>();
       return freeStops;
     },

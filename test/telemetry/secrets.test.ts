@@ -5,15 +5,15 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { CHILD_TOKEN_PATTERN, createChildCredentials } from "../../src/config/child-credentials.ts";
-import { administerTokens, CALLER_TOKEN_PATTERN } from "../../src/config/tokens.ts";
+import { CHILD_TOKEN_PATTERN, CHILD_TOKEN_SHAPE, createChildCredentials } from "../../src/config/child-credentials.ts";
+import { administerTokens, CALLER_TOKEN_PATTERN, CALLER_TOKEN_SHAPE } from "../../src/config/tokens.ts";
 import { attemptIdOf, taskIdFrom } from "../../src/core/ids.ts";
-import { createSecrets, MASK } from "../../src/telemetry/secrets.ts";
+import { base64Shape, createSecrets, MASK } from "../../src/telemetry/secrets.ts";
 
 const SECRET = 'Zoë/"7+&= (kühl\\k~*';
 
 /** As the daemon has them. */
-const SHAPES = [CALLER_TOKEN_PATTERN, CHILD_TOKEN_PATTERN];
+const SHAPES = [CALLER_TOKEN_PATTERN, CHILD_TOKEN_PATTERN, ...[CALLER_TOKEN_SHAPE, CHILD_TOKEN_SHAPE].map(base64Shape)];
 
 /** How programs write a value down, made here without a look at the code under test. */
 const FORMS: Readonly<Record<string, (secret: string) => string>> = {
@@ -117,6 +117,14 @@ describe("a token of our own shape", () => {
     const child = createChildCredentials(Buffer.alloc(32, 7)).tokenOf(attempt);
     const secrets = createSecrets(SHAPES);
     for (const token of [added.token, child]) {
+      for (const encoding of ["base64", "base64url"] as const) {
+        for (const before of [0, 1, 2, 3, 4]) {
+          const written = Buffer.from(`${"u".repeat(before)}${token}`).toString(encoding);
+          const left = secrets.mask(written).split(MASK);
+          expect(left).toHaveLength(2);
+          expect(left.join("").replaceAll("=", "").length).toBeLessThanOrEqual(Math.ceil((before * 8) / 6) + 1);
+        }
+      }
       expect(secrets.mask(`TOKEN=${token}\nHOME=/`)).toBe(`TOKEN=${MASK}\nHOME=/`);
       expect(secrets.mask(JSON.stringify({ out: `\n${token}.` }))).toBe(JSON.stringify({ out: `\n${MASK}.` }));
     }
@@ -158,7 +166,15 @@ describe("masking", () => {
   it("takes a time that grows with the text and no faster, also for one made to mislead it (P15)", () => {
     const secrets = createSecrets(SHAPES);
     for (const secret of known) secrets.add(secret);
-    for (const bait of ["dct_", "dmcp_", `dct_dt_${"0".repeat(26)}.a1.`, "key-1-q1W2e3", "key-"]) {
+    for (const bait of [
+      "dct_",
+      "dmcp_",
+      "ZG1jcF8",
+      "ZGN0X2R0X",
+      `dct_dt_${"0".repeat(26)}.a1.`,
+      "key-1-q1W2e3",
+      "key-",
+    ]) {
       const text = bait.repeat(1_000_000 / bait.length);
       const startedMs = performance.now();
       secrets.mask(text);

@@ -126,7 +126,7 @@ async function converse(scene: Scene): Promise<Ending> {
   await report({ kind: "bound", process: child.process, nativeSessionId: sessionId });
   if (scene.tools.signal.aborted) return endingOf({ end: "lost" });
   scene.sessionId = sessionId;
-  turn.begin(sessionId);
+  turn.begin(sessionId, session.resumed);
   scene.prompted = true;
   const prompt = [{ type: "text" as const, text: promptFor(order, session) }];
   const answer = await connection.call(methods.agent.session.prompt, { sessionId, prompt });
@@ -182,6 +182,8 @@ function lossVerdict(loss: Loss, stderr: BoundedText): DriverEnd {
 function exitVerdict(end: ChildEnd, complaint: string): DriverEnd {
   if (end.kind !== "exited") return { end: "lost" };
   const { code, signal } = end;
+  // Killed by somebody else (the machine ran out of memory): its session is kept, and losses are counted.
+  if (signal !== null) return { end: "lost" };
   return faultEnd({ exit: { code, signal }, ...(complaint === "" ? {} : { text: complaint }) });
 }
 

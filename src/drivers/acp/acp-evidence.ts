@@ -49,18 +49,34 @@ const STATUS_IN_TEXT = [
   /\bstatus(?: code)?:? (\d{3})\b/i,
   /\bHTTP (\d{3})\b/,
   /^(\d{3})\b/,
+  /"(?:code|status|status_?code)": ?"?(\d{3})\b/i,
+];
+/** What the protocol's own libraries put before a message. */
+const WRAPPER = /^internal error:?\s*/i;
+/** Some agents show of a status its reason phrase alone. */
+const REASON_PHRASES: readonly (readonly [RegExp, number])[] = [
+  [/^bad request\b/i, 400],
+  [/^unauthorized\b/i, 401],
+  [/^payment required\b/i, 402],
+  [/^forbidden\b/i, 403],
+  [/^too many requests\b/i, 429],
+  [/^internal server error\b/i, 500],
+  [/^bad gateway\b/i, 502],
+  [/^service unavailable\b/i, 503],
+  [/^gateway time-?out\b/i, 504],
 ];
 const BROKEN =
   /\b(?:ECONNRESET|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EPIPE|ENETUNREACH|EHOSTUNREACH)\b|socket hang up|socket connection was closed|fetch failed|network error|stream disconnected|connection (?:reset|refused|closed|error)|unable to connect/i;
 const NO_SUCH_SESSION =
-  /\b(?:session|thread|conversation|rollout)\b.{0,80}\b(?:not found|unknown|unavailable|does not exist|doesn't exist|no longer)\b|\b(?:no|unknown|invalid) (?:such )?(?:session|thread|conversation|rollout)\b/is;
+  /\b(?:session|thread|conversation|rollout)\b.{0,80}\b(?:not found|unknown|unavailable|does not exist|doesn't exist|no longer)\b|\b(?:no|unknown|invalid) (?:such |previous )?(?:sessions?|threads?|conversations?|rollouts?)\b/is;
 
 /** `lastWords`: what the child wrote last before the error. */
 export function errorEvidence(error: RpcError, lastWords: string | null = null): FaultEvidence {
   if (error.code === RPC.cancelled) return { stopReason: "cancelled", text: textOf(error) };
   const own = textOf(error);
   const words = lastWords === null ? "" : lastWords.slice(-LAST_WORDS_CHARACTERS_MAX).toWellFormed();
-  const httpStatus = statusIn(error.data) ?? statusInText(own) ?? wordStatus(words);
+  const httpStatus =
+    statusIn(error.data) ?? (isStatus(error.code) ? error.code : null) ?? statusInText(own) ?? wordStatus(words);
   const text = headOf(words === "" ? own : `${own}\n${words}`, TEXT_CHARACTERS_MAX);
   const providerKind = kindOf(error);
   const retryAfterMs = waitIn(error.data);
@@ -120,12 +136,13 @@ function findNumber(data: unknown, take: (key: string, value: number) => number 
   return null;
 }
 
-function statusInText(text: string): number | null {
+function statusInText(written: string): number | null {
+  const text = written.replace(WRAPPER, "");
   for (const pattern of STATUS_IN_TEXT) {
     const status = Number(pattern.exec(text)?.[1] ?? Number.NaN);
     if (isStatus(status)) return status;
   }
-  return null;
+  return REASON_PHRASES.find(([phrase]) => phrase.test(text))?.[1] ?? null;
 }
 
 /** Stricter than for an error's own text: a child may write of statuses. */

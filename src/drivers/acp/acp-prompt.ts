@@ -1,27 +1,36 @@
 /**
  * What an agent is told: the task, or, where its own conversation already holds it, only that it should go on.
  *
- * Invariant: a child that goes on in its session is never given its task again: it would do finished steps twice (P6).
+ * Invariant: a child that goes on in its session is never given its task again: it would do finished steps twice (P6). But for an
+ * agent that forgets unfinished turns, which may not have it any more.
  */
 
 import { excerpt } from "../../core/excerpt.ts";
 import type { AttemptOrder } from "../../ports/driver.ts";
+import { forgetsUnfinishedTurns } from "./acp-quirks.ts";
 
-/** `resumed`: the agent took up its session, so that it knows what was said. */
-export type PromptContext = { readonly resumed: boolean; readonly agentName: string | null };
+export type PromptContext = {
+  /** The agent took up its session, so that it knows what was said. */
+  readonly resumed: boolean;
+  /** It had a session, of which it kept nothing. */
+  readonly startedAnew: boolean;
+  readonly agentName: string | null;
+};
 
 const EARLIER_CHARACTERS_MAX = 20_000;
-/** Agents that drop a refused first prompt from their context: they are given it again whole. */
-const FORGETS_REFUSED_PROMPTS = /gemini/i;
+
+const LOOK_FIRST = `An earlier attempt at the task below was interrupted from outside, and its record is gone. Parts of it may be done \
+already: look before you do anything, and do not repeat what is finished.`;
 
 const GO_ON = `Your last turn in this conversation was interrupted from outside before it ended. The last tool call may have run in part: \
 look at its effects before you do anything again. Do not repeat steps that are finished. Go on where you were, finish the task, \
 and end with your complete final answer.`;
 
-export function promptFor(order: AttemptOrder, { resumed, agentName }: PromptContext): string {
-  if (!resumed) return order.history.length === 0 ? order.prompt : withHistory(order);
+export function promptFor(order: AttemptOrder, { resumed, startedAnew, agentName }: PromptContext): string {
+  if (!resumed && order.history.length > 0) return withHistory(order);
+  if (!resumed) return startedAnew ? `${LOOK_FIRST}\n\n${order.prompt}` : order.prompt;
   if (order.cause === "first") return order.prompt;
-  return FORGETS_REFUSED_PROMPTS.test(agentName ?? "") ? `${GO_ON}\n\nThe task was:\n\n${order.prompt}` : GO_ON;
+  return forgetsUnfinishedTurns(agentName) ? `${GO_ON}\n\nThe task was:\n\n${order.prompt}` : GO_ON;
 }
 
 function withHistory({ history, prompt }: AttemptOrder): string {

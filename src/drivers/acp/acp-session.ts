@@ -2,7 +2,7 @@
  * From a started agent to a session that is ready for its prompt.
  *
  * Invariant: a session that the order names is taken up or the attempt fails as `context_lost`; a new one in its place is
- * made only for an agent that can take up none, and is told as new.
+ * made only for an agent that can take up none, or that is known to keep no unfinished first turn, and is told as new.
  * Invariant: a session is handed on only when it is configured, so that a session which is known has been prompted or is
  * about to be: going on in it makes sense.
  */
@@ -13,12 +13,15 @@ import { configFault, configure, type Failed, setUp } from "./acp-configure.ts";
 import type { AcpConnection, RpcError } from "./acp-connection.ts";
 import { errorEvidence, isUnknownSession, RPC } from "./acp-evidence.ts";
 import { type Fields, fieldsIn, isFields, textIn } from "./acp-fields.ts";
+import { forgetsUnfinishedTurns } from "./acp-quirks.ts";
 
 export type OpenedSession = {
   readonly kind: "opened";
   readonly sessionId: string;
   /** The agent took it up: it knows what was said before. */
   readonly resumed: boolean;
+  /** The order names a session, but the agent kept nothing of it and is in a new one. */
+  readonly startedAnew: boolean;
   readonly canClose: boolean;
   readonly agentName: string | null;
   readonly notes: readonly string[];
@@ -31,15 +34,16 @@ export async function openSession(connection: AcpConnection, order: AttemptOrder
   const agent = await initialize(connection);
   if (agent.kind !== "agent") return agent;
   const servers = serversFor(order, agent.capabilities);
-  const session = await enterSession(connection, order, agent.capabilities, servers.list);
+  const session = await enterSession(connection, order, agent, servers.list);
   if (session.kind !== "entered") return session;
-  const { sessionId, resumed } = session;
+  const { sessionId, resumed, startedAnew } = session;
   const configured = await configure(connection, sessionId, session.answer, order.spec);
   if (configured.kind !== "configured") return configured;
   return {
     kind: "opened",
     sessionId,
     resumed,
+    startedAnew,
     canClose: isFields(fieldsIn(agent.capabilities["sessionCapabilities"])["close"]),
     agentName: agent.name,
     notes: [...servers.notes, ...session.notes, ...configured.notes],
@@ -82,42 +86,59 @@ type Entered = {
   readonly kind: "entered";
   readonly sessionId: string;
   readonly resumed: boolean;
+  readonly startedAnew: boolean;
   readonly answer: Fields;
   readonly notes: readonly string[];
 };
 
 async function enterSession(
   connection: AcpConnection,
-  { spec, nativeSessionId }: AttemptOrder,
-  capabilities: Fields,
+  order: AttemptOrder,
+  agent: Agent,
   mcpServers: McpServer[],
 ): Promise<Entered | Failed> {
-  const { cwd } = spec;
-  const method = nativeSessionId === null ? null : wayBack(capabilities);
-  if (nativeSessionId !== null && method !== null) {
-    const answer = await setUp(connection, method, { sessionId: nativeSessionId, cwd, mcpServers });
-    if (answer.kind === "error") return notResumed(method, answer.error);
-    if (answer.kind !== "result") return answer;
-    return { kind: "entered", sessionId: nativeSessionId, resumed: true, answer: answer.result, notes: [] };
+  const { nativeSessionId } = order;
+  const { cwd } = order.spec;
+  const method = nativeSessionId === null ? null : wayBack(agent.capabilities);
+  if (nativeSessionId === null || method === null) return newSession(connection, order, mcpServers);
+  const answer = await setUp(connection, method, { sessionId: nativeSessionId, cwd, mcpServers });
+  if (answer.kind === "result") {
+    return {
+      kind: "entered",
+      sessionId: nativeSessionId,
+      resumed: true,
+      startedAnew: false,
+      answer: answer.result,
+      notes: [],
+    };
   }
-  const answer = await setUp(connection, methods.agent.session.new, { cwd, mcpServers });
+  if (answer.kind !== "error") return answer;
+  if (!isUnknownSession(answer.error)) return failedAt(method, answer.error);
+  // Nothing but the unfinished turn was in it, and its prompt is at hand.
+  if (order.history.length === 0 && forgetsUnfinishedTurns(agent.name))
+    return newSession(connection, order, mcpServers);
+  return { kind: "fault", fault: { contextLost: true, text: `${method}: ${answer.error.message}` } };
+}
+
+async function newSession(
+  connection: AcpConnection,
+  { spec, nativeSessionId }: AttemptOrder,
+  mcpServers: McpServer[],
+): Promise<Entered | Failed> {
+  const answer = await setUp(connection, methods.agent.session.new, { cwd: spec.cwd, mcpServers });
   if (answer.kind === "error") return failedAt("session/new", answer.error);
   if (answer.kind !== "result") return answer;
   const sessionId = textIn(answer.result["sessionId"]);
   if (sessionId === null) return { kind: "fault", fault: { text: "the agent made a session without an id" } };
-  const notes = nativeSessionId === null ? [] : ["The agent can take up no session; it goes on in a new one."];
-  return { kind: "entered", sessionId, resumed: false, answer: answer.result, notes };
+  const startedAnew = nativeSessionId !== null;
+  const notes = startedAnew ? ["The agent could not take up its session; it goes on in a new one."] : [];
+  return { kind: "entered", sessionId, resumed: false, startedAnew, answer: answer.result, notes };
 }
 
 /** Resuming is preferred: it replays nothing. */
 function wayBack(capabilities: Fields): typeof methods.agent.session.resume | typeof methods.agent.session.load | null {
   if (isFields(fieldsIn(capabilities["sessionCapabilities"])["resume"])) return methods.agent.session.resume;
   return capabilities["loadSession"] === true ? methods.agent.session.load : null;
-}
-
-function notResumed(method: string, error: RpcError): Failed {
-  if (!isUnknownSession(error)) return failedAt(method, error);
-  return { kind: "fault", fault: { contextLost: true, text: `${method}: ${error.message}` } };
 }
 
 function failedAt(method: string, error: RpcError): Failed {

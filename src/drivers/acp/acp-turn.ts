@@ -14,15 +14,14 @@ import { contentBlockText, type ToolCalls, toolPiece } from "./acp-tools.ts";
 import { createMessageText } from "./message-text.ts";
 
 export type Turn = {
-  /** From now on updates belong to the turn. */
-  begin(sessionId: string): void;
+  /** From now on updates belong to the turn. `resumed`: the session had turns before. */
+  begin(sessionId: string, resumed: boolean): void;
   /** The parameters of a `session/update`. */
   take(params: Fields): Promise<void>;
   /** Nothing more belongs to the turn. */
   end(): Promise<TurnText>;
   /** `answer`: that of the prompt, if there was one. */
   usage(answer: Fields): Usage | null;
-  begun(): boolean;
 };
 
 /** `last`: the last message, the result if the turn ended well; `partial`: the newest text that there was. */
@@ -40,7 +39,8 @@ export function createTurn({ calls, progress, report, resultBytesMax }: TurnTool
   let session: string | null = null;
   let messageId: string | null = null;
   let partial: string | null = null;
-  let costBefore = 0;
+  /** Of the session, before the turn; null if it had turns and nobody told. */
+  let costBefore: number | null = null;
   let cost: number | null = null;
 
   /** The message is complete. */
@@ -66,9 +66,9 @@ export function createTurn({ calls, progress, report, resultBytesMax }: TurnTool
     if (finished !== null) await report({ kind: "message", role: "tool", text: toolPiece(finished) });
   };
   return {
-    begin(sessionId) {
+    begin(sessionId, resumed) {
       session = sessionId;
-      costBefore = cost ?? 0;
+      costBefore = cost ?? (resumed ? null : 0);
       cost = null;
     },
     async take(params) {
@@ -89,12 +89,11 @@ export function createTurn({ calls, progress, report, resultBytesMax }: TurnTool
       const tokens = fieldsIn(answer["usage"]);
       const inputTokens = numberIn(tokens["inputTokens"]);
       const outputTokens = numberIn(tokens["outputTokens"]);
-      const costUsd = cost === null ? null : Math.max(0, cost - costBefore);
+      const costUsd = cost === null || costBefore === null ? null : Math.max(0, cost - costBefore);
       return inputTokens === null && outputTokens === null && costUsd === null
         ? null
         : { inputTokens, outputTokens, costUsd };
     },
-    begun: () => session !== null,
   };
 }
 
