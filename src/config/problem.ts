@@ -116,6 +116,8 @@ function fieldsAt(schema: z.ZodType, path: readonly string[]): readonly string[]
 
 /** The known word that is nearest to `word` by edits, if near enough to be meant: a third of its letters. */
 export function closest(word: string, known: readonly string[]): string | null {
+  // Nobody misspells a name at such length, and comparing takes a time that grows with it.
+  if (word.length > WORD_CHARACTERS_MAX) return null;
   const lower = word.toLowerCase();
   const ranked = known
     .map((candidate) => ({ candidate, distance: editsBetween(lower, candidate.toLowerCase()) }))
@@ -123,6 +125,8 @@ export function closest(word: string, known: readonly string[]): string | null {
   const [best] = ranked;
   return best !== undefined && best.distance <= Math.max(1, Math.floor(word.length / 3)) ? best.candidate : null;
 }
+
+const WORD_CHARACTERS_MAX = 200;
 
 /** Levenshtein distance where swapping two neighbours counts as one edit. Words of one line only. */
 function editsBetween(left: string, right: string): number {

@@ -12,6 +12,7 @@ export type Connection = { readonly address: string; readonly port: number; read
 
 const TABLES = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
 const BYTES_OF_WORD = 4;
+const BYTES_OF_IPV6 = 16;
 
 /** `socket:[…]`, as a descriptor's link shows it, of each socket here that is bound to the connection's remote end. */
 export function peerSockets(connection: Connection): ReadonlySet<string> {
@@ -22,7 +23,7 @@ export function peerSockets(connection: Connection): ReadonlySet<string> {
 export function socketsIn(table: string, { address, port, localPort }: Connection): readonly string[] {
   const wanted = plainAddress(address);
   const line = new RegExp(
-    `^ *\\d+: ([0-9A-F]+):${hexPort(port)} [0-9A-F]+:${hexPort(localPort)} [0-9A-F]{2}(?: +\\S+){5} +([1-9]\\d*) `,
+    `^ *\\d+: ((?:[0-9A-F]{8}){1,4}):${hexPort(port)} [0-9A-F]+:${hexPort(localPort)} [0-9A-F]{2}(?: +\\S+){5} +([1-9]\\d*) `,
     "gm",
   );
   return [...table.matchAll(line)].flatMap(([, local = "", inode = ""]) =>
@@ -40,6 +41,7 @@ function addressOf(hex: string): string {
   const bytes = Buffer.from(hex, "hex");
   if (endianness() === "LE") bytes.swap32();
   if (bytes.length === BYTES_OF_WORD) return bytes.join(".");
+  if (bytes.length !== BYTES_OF_IPV6) return "";
   const groups = bytes.toString("hex").replaceAll(/(?<=^(?:.{4})+)/g, ":");
   return plainAddress(new SocketAddress({ family: "ipv6", address: groups.replace(/:$/, "") }).address);
 }
