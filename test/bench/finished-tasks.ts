@@ -102,7 +102,7 @@ type Operation = (typeof OPERATIONS)[number];
 type Asked = Filled & { readonly daemon: Subject; readonly load: Load };
 
 async function callsOf(side: string, asked: Asked, plan: Plan): Promise<readonly Contender[]> {
-  const { daemon, load, read, foreign, readerToken } = asked;
+  const { daemon, load, read, readerToken } = asked;
   const wire = await openWire(daemon, "legacy");
   const readerWire = await openWire({ mcpUrl: daemon.mcpUrl, token: readerToken }, "legacy");
   // The only place is taken; what is delegated from here on queues.
@@ -113,13 +113,13 @@ async function callsOf(side: string, asked: Asked, plan: Plan): Promise<readonly
     ...(operation === "delegate_task"
       ? { warmUp: plan.delegationsToWarmUp, count: plan.delegationsPerRound }
       : { warmUp: Math.ceil(plan.readsToWarmUp / 4), count: Math.ceil(plan.readsPerRound / 2) }),
-    drive: (count) => drive(operation, count, { load, read, foreign, wire, readerWire }),
+    drive: (count) => drive(operation, count, { load, read, wire, readerWire }),
   }));
 }
 
-type Callers = Pick<Asked, "load" | "read" | "foreign"> & { readonly wire: Wire; readonly readerWire: Wire };
+type Callers = Pick<Asked, "load" | "read"> & { readonly wire: Wire; readonly readerWire: Wire };
 
-function drive(operation: Operation, count: number, { load, read, foreign, wire, readerWire }: Callers): Promise<void> {
+function drive(operation: Operation, count: number, { load, read, wire, readerWire }: Callers): Promise<void> {
   // Far apart, so that neighbours in the database are not asked for one after another.
   const anyOf = (n: number): string => oneOf(read, n * STRIDE);
   switch (operation) {
@@ -134,7 +134,7 @@ function drive(operation: Operation, count: number, { load, read, foreign, wire,
     case "unread look-up":
       return load.drive(count, () => readerWire.call("task_list", { limit: 1 }), '"pendingCount"');
     case FOREIGN: {
-      const look = (n: number): Call => wire.call("thread_read", { taskId: oneOf(foreign, n * STRIDE) });
+      const look = (n: number): Call => readerWire.call("thread_read", { taskId: anyOf(n) });
       return load.drive(count, look, '"code":"unknown_task"');
     }
     case "delegate_task":
