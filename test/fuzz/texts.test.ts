@@ -32,7 +32,11 @@ import { createTokenSigner } from "../../src/mcp/signed-token.ts";
 import { fuzz, fuzzLong, nearby } from "../support/fuzz.ts";
 import { AFTERS, BAITS, CURSORS, HEADERS, IDS, SOCKET_TABLES } from "./corpus/texts.ts";
 
-const ulid = fc.string({ unit: fc.constantFrom(...Array.from("0123456789ABCDEFGHJKMNPQRSTVWXYZ")), minLength: 26, maxLength: 26 });
+const ulid = fc.string({
+  unit: fc.constantFrom(...Array.from("0123456789ABCDEFGHJKMNPQRSTVWXYZ")),
+  minLength: 26,
+  maxLength: 26,
+});
 const KEY = Buffer.alloc(32, 3);
 
 function readIds(text: string): void {
