@@ -2,6 +2,7 @@
  * The outbox of notices: who is told of a settlement, when, how often, and with which words (contract §11).
  */
 
+import { listAt } from "../support/json.ts";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { LIMITS } from "../../src/core/limits.ts";

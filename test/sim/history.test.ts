@@ -122,6 +122,12 @@ const CHANGES: Readonly<Record<string, Change>> = {
     if (shown?.kind !== "answer") return null;
     return changed("call", (entry) => (entry.id === shown.id ? { ...entry, caller: "mallory" } : null))(history);
   },
+  tree: changed("event", (entry) => {
+    if (entry.event.kind !== "TaskAccepted") return null;
+    // As if a task that has no child at work had delegated it.
+    const origin = { ...entry.event.origin, parentTaskId: entry.taskId };
+    return { ...entry, event: { ...entry.event, origin } };
+  }),
   "one-child": after("process", (entry) => {
     if (entry.did !== "started") return null;
     return { ...entry, pid: entry.pid + 10_000, epoch: entry.epoch + 1 };
