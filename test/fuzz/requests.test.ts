@@ -1,5 +1,8 @@
 /** Whole requests to the HTTP app with its wire, without sockets: bodies and headers together. */
 
+// `fuzz` and `fuzzLong` are test blocks.
+/* oxlint-disable vitest/no-standalone-expect */
+
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import type { FastifyInstance } from "fastify";

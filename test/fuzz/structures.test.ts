@@ -1,5 +1,8 @@
 /** Parsers of what has a structure: JSON-RPC, arguments of tools, configuration, frames of the guard. */
 
+// `fuzz` and `fuzzLong` are test blocks.
+/* oxlint-disable vitest/no-standalone-expect */
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";

@@ -1,5 +1,8 @@
 /** Parsers of single texts: ids, marks, tokens, cursors, headers, the socket table, and the sanitiser. */
 
+// `fuzz` and `fuzzLong` are test blocks.
+/* oxlint-disable vitest/no-standalone-expect */
+
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect } from "vitest";
@@ -29,7 +32,11 @@ import { createTokenSigner } from "../../src/mcp/signed-token.ts";
 import { fuzz, fuzzLong, nearby } from "../support/fuzz.ts";
 import { AFTERS, BAITS, CURSORS, HEADERS, IDS, SOCKET_TABLES } from "./corpus/texts.ts";
 
-const ulid = fc.string({ unit: fc.constantFrom(..."0123456789ABCDEFGHJKMNPQRSTVWXYZ"), minLength: 26, maxLength: 26 });
+const ulid = fc.string({
+  unit: fc.constantFrom(...Array.from("0123456789ABCDEFGHJKMNPQRSTVWXYZ")),
+  minLength: 26,
+  maxLength: 26,
+});
 const KEY = Buffer.alloc(32, 3);
 
 function readIds(text: string): void {
@@ -85,7 +92,7 @@ function readCursor(text: string): void {
   for (const view of ["messages", "events"] as const) {
     const cursor = readLogCursor(view, text);
     if (cursor === null) continue;
-    expect(Object.values(cursor).every((value) => Number.isSafeInteger(value) && Number(value) >= 0)).toBe(true);
+    expect(Object.values(cursor).every((value) => Number.isSafeInteger(value) && value >= 0)).toBe(true);
     expect(readLogCursor(view, logCursor(view, cursor))).toEqual(cursor);
   }
   for (const view of ["result", "changes"] as const) {

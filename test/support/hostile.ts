@@ -205,7 +205,7 @@ export function hostileSurvivors(stem: string): fc.Arbitrary<readonly Survivor[]
 
 /** Written out here again, wider than the code needs: nothing of these is ever seen by anybody. */
 const UNSEEN =
-  // oxlint-disable-next-line no-control-regex
+  // oxlint-disable-next-line no-control-regex, no-misleading-character-class
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/u;
 
 /** Fields outside of `fromChild` that may hold a few of a child's words each. */
