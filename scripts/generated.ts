@@ -7,6 +7,7 @@
 import { makeConfigurationTable, makeEnvExample } from "../src/config/env-example.ts";
 import { makeFailureCatalogue } from "./failure-catalogue.ts";
 import { makeObservability } from "./observability.ts";
+import { makeToolsPage } from "./tools-page.ts";
 
 export type GeneratedFile = {
   /** Path from the top of the repository. */
@@ -20,4 +21,5 @@ export const GENERATED: readonly GeneratedFile[] = [
   { path: "docs/configuration.md", make: makeConfigurationTable },
   { path: "docs/failure-catalogue.md", make: makeFailureCatalogue },
   { path: "docs/observability.md", make: makeObservability },
+  { path: "docs/tools.md", make: makeToolsPage },
 ];

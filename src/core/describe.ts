@@ -6,6 +6,7 @@
  */
 
 import { assertNever } from "./assert.ts";
+import type { Actor } from "./caller.ts";
 import { attemptOf } from "./evolve.ts";
 import { headOf } from "./excerpt.ts";
 import type { FailureClass } from "./failure.ts";
@@ -32,6 +33,8 @@ export type TaskView = {
   readonly version: number;
   readonly runId: RunId;
   readonly runOrdinal: number;
+  /** Who asked for the present run, and when. */
+  readonly runBy: { readonly kind: Actor["kind"]; readonly atMs: number };
   readonly attempt: number;
   readonly settlements: number;
   readonly acknowledged: boolean;
@@ -74,6 +77,7 @@ export function describe(task: Task, nowMs: number): TaskView {
     version: task.version,
     runId: runIdOf(task.handle.taskId, task.run.ordinal),
     runOrdinal: task.run.ordinal,
+    runBy: { kind: task.run.by.kind, atMs: task.run.queuedAtMs },
     attempt: task.epoch,
     settlements: task.settlements,
     acknowledged: task.acknowledgedThrough >= task.settlements,

@@ -85,6 +85,8 @@ export function createPresenter(world: PresenterWorld): Presenter {
         sent: null,
         waitEnded: null,
         stepsTold: 0,
+        toldBefore: false,
+        quietSlices: 0,
         clientRequestId: null,
         otherLive: [],
         alreadyDone: false,

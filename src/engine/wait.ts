@@ -7,7 +7,7 @@
 
 import { actorOf, type Caller, type Lineage, parentOf, reachOf } from "../core/caller.ts";
 import { isNews, isQuiet, statusOf, type TaskView } from "../core/describe.ts";
-import { type After, readAfter, toldOf } from "../core/after.ts";
+import { type After, quietSlicesOf, readAfter, toldOf } from "../core/after.ts";
 import type { TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { NextStep, Seen } from "../core/next-step.ts";
@@ -58,7 +58,8 @@ export function createWaits(world: WaitWorld): Waits {
     if (hub.size >= world.waitsMax && hold.waitMs > 0) return waitsFull(tasks, after, caller);
     const taskIds = tasks.map((task) => task.handle.taskId);
     const watched: Watched = { taskIds, until: request.until, after, since: null, unknown };
-    return answerOf(await watch(tasks, watched, caller, hold), caller);
+    const seeing = await watch(tasks, watched, caller, hold);
+    return answerOf(seeing, quietAfter(request.after, seeing.ended), caller);
   }
 
   /** Holds until there is something to tell, or the slice is over. `known`: the tasks as the call found them. */
@@ -103,13 +104,14 @@ export function createWaits(world: WaitWorld): Waits {
     }
   }
 
-  async function answerOf(seeing: Seeing, caller: Caller): Promise<Answer> {
+  async function answerOf(seeing: Seeing, quietSlices: number, caller: Caller): Promise<Answer> {
     const { seen, told: watched, ended } = seeing;
     const storageTrouble = seeing.unread || !store.healthy();
     const single = seen[0];
     if (watched.taskIds.length === 1 && watched.unknown.length === 0 && single !== undefined) {
-      const stepsTold = toldOf(watched.after, single.handle.taskId)?.steps ?? 0;
-      return presenter.answer(single, caller, { waitEnded: ended, stepsTold, storageTrouble });
+      const before = toldOf(watched.after, single.handle.taskId);
+      const told = { stepsTold: before?.steps ?? 0, toldBefore: before !== null, quietSlices };
+      return presenter.answer(single, caller, { waitEnded: ended, ...told, storageTrouble });
     }
     const items: WaitItem[] = watched.unknown.map((asked) => ({ kind: "unknown", asked }));
     for (const task of seen) {
@@ -120,6 +122,7 @@ export function createWaits(world: WaitWorld): Waits {
       kind: "tasks",
       items,
       waitEnded: ended,
+      quietSlices,
       counts: countsOf(seen),
       next: nextOf(seen.map((task) => presenter.view(task, caller))),
       storageTrouble,
@@ -130,7 +133,16 @@ export function createWaits(world: WaitWorld): Waits {
   async function nothingToWaitFor(caller: Caller): Promise<Answer> {
     const next: NextStep = { kind: "fix", tool: "task_list", arguments: {} };
     const pending = await world.courier.pendingFor(caller, new Set());
-    return { kind: "tasks", items: [], waitEnded: "slice", counts: {}, next, storageTrouble: false, pending };
+    return {
+      kind: "tasks",
+      items: [],
+      waitEnded: "slice",
+      quietSlices: 0,
+      counts: {},
+      next,
+      storageTrouble: false,
+      pending,
+    };
   }
 
   /** The same wait again: nothing is shown here, so it claims no more than the caller was told before (P9). */
@@ -185,9 +197,15 @@ export function createWaits(world: WaitWorld): Waits {
       const watched: Watched = { taskIds: [taskId], until: "any", after: null, since: null, unknown: [] };
       const { seen, ended, unread } = await watch([task], watched, caller, hold);
       const storageTrouble = unread || !store.healthy();
-      return presenter.answer(seen[0] ?? task, caller, { ...extra, waitEnded: ended, storageTrouble });
+      const quietSlices = quietAfter(null, ended);
+      return presenter.answer(seen[0] ?? task, caller, { ...extra, waitEnded: ended, quietSlices, storageTrouble });
     },
   };
+}
+
+/** Waits in a row without news, this one included; `after` counts the ones before. */
+function quietAfter(after: string | null, ended: WaitEnded): number {
+  return ended === "slice" ? 1 + (after === null ? 0 : quietSlicesOf(after)) : 0;
 }
 
 const ROOT = "root" as const;

@@ -17,6 +17,8 @@ export type NextContext = {
   readonly nonce: (length: number) => string;
   /** `until` of the wait that is answered, where the next one has to name it too. */
   readonly until?: "all";
+  /** Waits in a row without news, for the next `after`. */
+  readonly quietSlices?: number;
 };
 
 /** The step that follows what an answer tells of one task. */
@@ -25,7 +27,9 @@ export function nextOfTask(view: TaskView, step: NextStep, context: NextContext)
   // Once it is put right, the same task goes on.
   if (step.kind === "fix" && step.tool === undefined && step.change === undefined && outcome !== null)
     return { kind: "fix", ...continueCall(handle.taskId, settlements) };
-  return nextJson(step, [], context);
+  const next = nextJson(step, [], context);
+  // Where there is nothing to choose from, the answer is a text.
+  return step.kind === "answer" && view.question?.optionIds.length === 0 ? { ...next, add: ["text"] } : next;
 }
 
 function continueCall(taskId: TaskId, afterSettlement: number): AnswerJson {
@@ -42,6 +46,7 @@ export function nextJson(step: NextStep, left: readonly Seen[], context: NextCon
       const after = packAfter(
         step.seen.filter(({ taskId }) => !untold.has(taskId)),
         context.nonce(5),
+        context.quietSlices,
       );
       const taskIds = step.seen.map(({ taskId }) => taskId);
       const until = taskIds.length > 1 ? (context.until ?? null) : null;

@@ -9,7 +9,7 @@ import { fencedParts, PAGE_NOTE } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 import { nextOfTask } from "./next-json.ts";
 import { type Of, pendingFields, pendingLines, type Rendered, type ReplyContext } from "./reply-parts.ts";
-import { handleLine, nextLine } from "./reply-text.ts";
+import { aboutOf, handleLine, nextLine } from "./reply-text.ts";
 import { sayOf } from "./wording.ts";
 
 export function renderPage(answer: Of<"page">, context: ReplyContext): Rendered {
@@ -34,7 +34,7 @@ export function renderPage(answer: Of<"page">, context: ReplyContext): Rendered 
     say,
     handleLine(view, null),
     nextCursor === null
-      ? nextLine(next, view.status)
+      ? nextLine(next, aboutOf(view))
       : `NEXT: ${String(next["tool"])} ${JSON.stringify(next["arguments"])}`,
     ...pendingLines(answer.pending),
     ...fencedParts(page.parts, view.handle.taskId, context.nonce),

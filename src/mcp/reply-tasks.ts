@@ -23,9 +23,9 @@ import {
   sizeOf,
   storageError,
 } from "./reply-parts.ts";
-import { handleLine, nextLine } from "./reply-text.ts";
+import { aboutOf, handleLine, nextLine } from "./reply-text.ts";
 import { taskFields } from "./task-fields.ts";
-import { leftNote, sayOf, sayState } from "./wording.ts";
+import { isLongQuiet, leftNote, sayOf, sayState } from "./wording.ts";
 
 type News = WaitItem & { readonly kind: "news" };
 
@@ -88,7 +88,8 @@ function frame(
   const untold = left.map((item) => seenOf(item.item.view));
   // What has to be put right is put right for one of them.
   const first = step.kind === "fix" ? items.find((item) => item.kind !== "unknown") : undefined;
-  const next = first === undefined ? nextJson(step, untold, context) : nextOfTask(viewOf(first), step, context);
+  const following = { ...context, quietSlices: answer.quietSlices };
+  const next = first === undefined ? nextJson(step, untold, following) : nextOfTask(viewOf(first), step, following);
   const about = step.kind === "choose_key" ? "failed" : null;
   const say = [sayOf(answer, context.starts), leftNote(left.length)].filter((part) => part !== "").join(" ");
   const rendered = items.map((item) => full.get(item) ?? { json: shortItem(item), text: shortText(item) });
@@ -96,7 +97,12 @@ function frame(
   const error = storageError(answer.storageTrouble);
   return {
     json: compact({ say, next, waitEnded, error, tasks, counts, ...pendingFields(pending) }),
-    text: [say, nextLine(next, about), ...pendingLines(pending), ...rendered.map(({ text }) => text)].join("\n"),
+    text: [
+      say,
+      nextLine(next, about, isLongQuiet({ ...answer, next: step })),
+      ...pendingLines(pending),
+      ...rendered.map(({ text }) => text),
+    ].join("\n"),
   };
 }
 
@@ -104,13 +110,13 @@ function fullItem({ item }: News, textMax: number, context: ReplyContext): Rende
   const { view } = item;
   const say = sayState(item, 0);
   const next = nextOfTask(view, view.next, context);
-  const fields = { created: null, replayedAgeMs: null, waitEnded: null, stepsTold: 0 };
+  const fields = { created: null, replayedAgeMs: null, waitEnded: null, stepsTold: 0, toldBefore: false };
   const json = { say, next, ...taskFields(item, context.caller, fields), ...fromChild(item, textMax) };
   const lines = [
     "",
     say,
     handleLine(view, null),
-    nextLine(next, view.status),
+    nextLine(next, aboutOf(view)),
     ...fencedText(item, textMax, context.nonce),
   ];
   return { json: compact(json), text: lines.join("\n") };
@@ -125,7 +131,7 @@ function essentials({ item }: News, context: ReplyContext): Rendered {
   const settlement = settlements === 0 ? null : settlements;
   return {
     json: compact({ say, next, status, phase, ...handle, settlement }),
-    text: ["", say, handleLine(view, null), nextLine(next, view.status)].join("\n"),
+    text: ["", say, handleLine(view, null), nextLine(next, aboutOf(view))].join("\n"),
   };
 }
 

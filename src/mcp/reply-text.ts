@@ -7,18 +7,25 @@
 import type { TaskView } from "../core/describe.ts";
 import type { Code } from "../core/rejection.ts";
 import { sanitiseLine } from "../core/sanitise.ts";
-import type { Status } from "../core/task.ts";
+import type { Phase, Status } from "../core/task.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** `about`: the status of the task that the answer tells of, or the code of the refusal. */
-export function nextLine(next: Json, about: Status | Code | null = null): string {
+/** What the answer tells of: a task's phase (its status once it has ended), a task just accepted, or a refusal's code. */
+export type About = Status | Phase | Code | "accepted";
+
+export function aboutOf(view: TaskView): About {
+  return view.phase === "settled" ? view.status : view.phase;
+}
+
+/** `turnMayEnd`: that the turn may end has been said before this line. */
+export function nextLine(next: Json, about: About | null = null, turnMayEnd = false): string {
   const { kind, tool } = next;
   const call = `${String(tool)} ${JSON.stringify(next["arguments"] ?? {})}`;
   const change = JSON.stringify(next["change"] ?? {});
   switch (kind) {
     case "wait":
-      return `NEXT: ${call}. Or do other work, or end your turn and tell the user the task id. Do not start it again.`;
+      return `NEXT: ${call}. ${waitNote(about, turnMayEnd)}`;
     case "use_result":
       return about === "cancelled"
         ? "NEXT: nothing; it is cancelled. Only if the work is wanted after all: task_continue."
@@ -46,8 +53,30 @@ function answerLine({ add }: Json, call: string): string {
   return `NEXT: ${call} plus the optionId you choose. Allow only what your user has allowed; else ask the user.`;
 }
 
+/** What one is tempted to do instead of waiting depends on what one has just heard; long words only where it is much. */
+function waitNote(about: About | null, turnMayEnd: boolean): string {
+  const instead = turnMayEnd
+    ? "Or do other work."
+    : "Or do other work, or end your turn and tell the user the task id.";
+  switch (about) {
+    case "accepted":
+      return "Start any other tasks first. If a call fails, this task goes on; you may also end your turn and tell the user the task id.";
+    case "starting":
+    case "running":
+    case "attached":
+      return "Do not start it again.";
+    case "healing":
+    case "paused":
+    case "recovering":
+    case "stalled":
+      return `${instead} Do not start it again and do not do the work yourself.`;
+    default:
+      return `${instead} Do not start it again.`;
+  }
+}
+
 /** When a new key is the right thing. */
-function keyNote(about: Status | Code | null): string {
+function keyNote(about: About | null): string {
   if (about === "missing_client_request_id") return "";
   return about === "failed" ? ", if it shall be run again from the start" : ", if this is new work";
 }

@@ -29,10 +29,10 @@ import {
   storageError,
 } from "./reply-parts.ts";
 import { renderTasks } from "./reply-tasks.ts";
-import { handleLine, nextLine, putRightLine } from "./reply-text.ts";
-import { shownPath, shownTitle, taskFields } from "./task-fields.ts";
+import { type About, aboutOf, handleLine, nextLine, putRightLine } from "./reply-text.ts";
+import { isBrief, shownPath, shownTitle, taskFields } from "./task-fields.ts";
 import type { ToolAnswer } from "./tool.ts";
-import { sayOf } from "./wording.ts";
+import { isAccepted, isLongQuiet, sayOf } from "./wording.ts";
 
 /** Codes that are the caller's or the server's mistake; a child's outcome or a refusal never is (contract §6). */
 export const ERRORS: ReadonlySet<Code> = new Set([
@@ -85,7 +85,7 @@ function renderTask(answer: Of<"task">, context: ReplyContext): Rendered {
 function taskWith(answer: Of<"task">, textMax: number, context: ReplyContext): Rendered {
   const { item } = answer;
   const say = sayOf(answer, context.starts);
-  const next = nextOfTask(item.view, answer.next, context);
+  const next = nextOfTask(item.view, answer.next, { ...context, quietSlices: answer.quietSlices });
   const json = {
     say,
     next,
@@ -93,18 +93,23 @@ function taskWith(answer: Of<"task">, textMax: number, context: ReplyContext): R
     otherLive: otherLiveOf(answer),
     error: storageError(answer.storageTrouble),
     ...pendingFields(answer.pending),
-    meta: metaOf(item.view, answer),
+    meta: isBrief(item.view, answer) ? null : metaOf(item.view, answer),
     ...fromChild(item, textMax),
   };
   const lines = [
     say,
     handleLine(item.view, answer.clientRequestId) + settlementNote(item),
     ...otherLines(answer),
-    nextLine(next, answer.notANewRun ? null : item.view.status),
+    nextLine(next, aboutAnswer(answer), isLongQuiet(answer)),
     ...pendingLines(answer.pending),
     ...fencedText(item, textMax, context.nonce),
   ];
   return { json: compact(json), text: lines.join("\n") };
+}
+
+function aboutAnswer(answer: Of<"task">): About | null {
+  if (answer.notANewRun) return null;
+  return isAccepted(answer) ? "accepted" : aboutOf(answer.item.view);
 }
 
 function settlementNote({ view }: TaskItem): string {

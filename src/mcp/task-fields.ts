@@ -1,6 +1,8 @@
 /**
  * The fields of one task in an answer, in the order of contract §6, from `status` to `continuable`.
  *
+ * Invariant: what never changes is left out of a wait's answer to a caller who was told of the task and has to go on waiting.
+ *
  * Absent on purpose: `say`, `next` and everything a child wrote.
  */
 
@@ -13,10 +15,16 @@ import type { TaskAnswer, TaskItem } from "../ports/engine.ts";
 import { shownAction, shownOptions, SURVIVORS_MAX } from "./child-text.ts";
 import { type AnswerJson, compact, iso } from "./json-fields.ts";
 
-type CallFields = Pick<TaskAnswer, "created" | "replayedAgeMs" | "waitEnded" | "stepsTold">;
+type CallFields = Pick<TaskAnswer, "created" | "replayedAgeMs" | "waitEnded" | "stepsTold" | "toldBefore">;
+
+/** True for an answer that repeats what its caller knows but for how the work is going. */
+export function isBrief(view: TaskView, { waitEnded, toldBefore }: CallFields): boolean {
+  return waitEnded !== null && toldBefore && view.status === "working";
+}
 
 export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: CallFields): Record<string, unknown> {
   const { outcome, spec, question, activity } = view;
+  const known = isBrief(view, extra);
   return {
     status: view.status,
     phase: view.phase,
@@ -35,13 +43,15 @@ export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: Cal
     problem: problemJson(view),
     outcome: outcome && outcomeJson(outcome),
     stop: stopJson(view, outcome),
-    workspace: {
-      cwd: shownPath(spec.cwd, CWD_CHARACTERS_MAX),
-      access: spec.access,
-      isolation: "shared",
-      // Processes that a person gave up may still be writing.
-      youMayEdit: spec.access === "read" || (view.phase === "settled" && outcome?.stop.proof !== "abandoned"),
-    },
+    workspace: known
+      ? null
+      : {
+          cwd: shownPath(spec.cwd, CWD_CHARACTERS_MAX),
+          access: spec.access,
+          isolation: "shared",
+          // Processes that a person gave up may still be writing.
+          youMayEdit: spec.access === "read" || (view.phase === "settled" && outcome?.stop.proof !== "abandoned"),
+        },
     queue,
     activity: activity && {
       stepsSinceLastLook: Math.max(0, view.steps - extra.stepsTold),
@@ -54,10 +64,10 @@ export function taskFields({ view, queue }: TaskItem, caller: Caller, extra: Cal
       status: view.earlierRun.verdict.status,
       class: view.earlierRun.verdict.class,
     },
-    title: shownTitle(spec.title),
-    agent: spec.agent,
-    createdAt: iso(view.createdAtMs),
-    thisConversation: isHere(view, caller),
+    title: known ? null : shownTitle(spec.title),
+    agent: known ? null : spec.agent,
+    createdAt: known ? null : iso(view.createdAtMs),
+    thisConversation: known ? null : isHere(view, caller),
     usage: outcome?.verdict.usage ?? null,
     continuable: view.phase === "settled" ? view.continuable : null,
   };

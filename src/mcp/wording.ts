@@ -42,19 +42,42 @@ function sayTask(answer: TaskAnswer): string {
 }
 
 function sayOfTask(answer: TaskAnswer): string {
-  const { item, created } = answer;
+  const { item } = answer;
   const { view } = item;
   if (answer.notANewRun) {
     const used = ago(answer.replayedAgeMs ?? 0);
     return `NOT A NEW RUN: this key was used ${used} and its result was read. If you mean new work, use the key below.`;
   }
-  if (answer.movedOn)
-    return `${headOf(view)}: this task was continued since (run ${view.runOrdinal}). Your message was not sent.`;
+  if (answer.movedOn) return `${headOf(view)}: ${continuedBy(view)} Your message was not sent.`;
   if (answer.waitEnded === "shutdown" && view.phase !== "settled") {
     return `RESTARTING: the wait has ended, the task has not: ${named(view)} goes on or resumes by itself after the restart.`;
   }
-  if (created === "new" && answer.sent === null && answer.waitEnded === null) return sayAccepted(item);
-  return joined(sayState(item, answer.stepsTold), sentNote(answer), replayNote(answer));
+  if (isAccepted(answer)) return sayAccepted(item);
+  const notes = [sentNote(answer), replayNote(answer), quietNote(answer)];
+  return joined(sayState(item, answer.stepsTold), ...notes);
+}
+
+/** True for a delegation that is answered before anything else can be told of it. */
+export function isAccepted({ created, sent, waitEnded }: TaskAnswer): boolean {
+  return created === "new" && sent === null && waitEnded === null;
+}
+
+/** Who went on with the task; a run that has its own message is told from the first. */
+function continuedBy(view: TaskView): string {
+  const { kind, atMs } = view.runBy;
+  const who = kind === "person" ? "a person" : "somebody";
+  return `${who} continued this task ${ago(nowOf(view) - atMs)} (run ${view.runOrdinal}).`;
+}
+
+const QUIET_SLICES_MAX = 5;
+
+/** Whoever has heard nothing new that often may rather be done with its turn; `say` then tells so. */
+export function isLongQuiet({ quietSlices, next }: Pick<TasksAnswer, "quietSlices" | "next">): boolean {
+  return quietSlices >= QUIET_SLICES_MAX && next.kind === "wait";
+}
+
+function quietNote(answer: Pick<TasksAnswer, "quietSlices" | "next">): string {
+  return isLongQuiet(answer) ? "You may end your turn; the result is kept." : "";
 }
 
 function sayAccepted(item: TaskItem): string {
@@ -190,7 +213,7 @@ const PROOF: Readonly<Record<ProofKind, string>> = {
 };
 
 function sayTasks(answer: TasksAnswer): string {
-  return joined(sayOfTasks(answer), storageNote(answer.storageTrouble));
+  return joined(sayOfTasks(answer), quietNote(answer), storageNote(answer.storageTrouble));
 }
 
 function sayOfTasks(answer: TasksAnswer): string {

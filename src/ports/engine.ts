@@ -153,6 +153,10 @@ export type TaskAnswer = {
   readonly waitEnded: WaitEnded | null;
   /** Steps of the run that the caller has been told of before. */
   readonly stepsTold: number;
+  /** True if the caller has been told of the task before, by its own word. */
+  readonly toldBefore: boolean;
+  /** Waits in a row that have ended without news, this one included; 0 where this answer is not of that kind. */
+  readonly quietSlices: number;
   readonly clientRequestId: string | null;
   readonly otherLive: readonly OtherLive[];
   /** True if the asked-for change had been made before (cancel of a settled task, second acknowledgement). */
@@ -167,6 +171,8 @@ export type TasksAnswer = {
   readonly items: readonly WaitItem[];
   readonly next: NextStep;
   readonly waitEnded: WaitEnded;
+  /** As for one task. */
+  readonly quietSlices: number;
   readonly counts: Readonly<Partial<Record<Status, number>>>;
   readonly storageTrouble: boolean;
 };

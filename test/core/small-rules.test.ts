@@ -4,7 +4,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { packAfter, readAfter, toldOf } from "../../src/core/after.ts";
+import { packAfter, quietSlicesOf, readAfter, toldOf } from "../../src/core/after.ts";
 import { excerpt, headOf } from "../../src/core/excerpt.ts";
 import {
   attemptIdOf,
@@ -76,6 +76,39 @@ describe("after", () => {
     );
   });
 
+  it("counts the waits in a row without news, up to a limit, beside what was told (P7)", () => {
+    fc.assert(
+      fc.property(seen, nonces, fc.nat({ max: 20_000 }), (told, nonce, quiet) => {
+        const text = packAfter(told, nonce, quiet);
+        expect(quietSlicesOf(text)).toBe(Math.min(quiet, 9_999));
+        expect(readAfter(text)).toEqual(readAfter(packAfter(told, nonce)));
+      }),
+    );
+  });
+
+  it.each([
+    ["a1:ABCDEFGH.1.1", 0],
+    ["a1:", 0],
+    ["a1-7:ABCDEFGH.1.1", 7],
+    ["a1-7:", 7],
+    ["a1-7:ABCDEFGH.1", 0],
+    ["a1--7:", 0],
+    ["a1-:", 0],
+    ["a1-12345:", 0],
+    ["-7:", 0],
+    ["14", 0],
+    ["", 0],
+  ])("of a form that is older or not ours counts none: %j", (text, quiet) => {
+    expect(quietSlicesOf(text)).toBe(quiet);
+  });
+
+  it("of the form without a count is still read", () => {
+    const { taskId } = aHandle();
+    const older = `mqpwg:${taskId.slice(-8)}.3.12`;
+    expect(toldOf(readAfter(older), taskId)).toEqual({ news: 3, steps: 12 });
+    expect(packAfter([{ taskId, news: 3, steps: 12 }], "mqpwg")).toBe(older);
+  });
+
   it("says nothing of a task that it does not name", () => {
     const other = aHandle(2).taskId;
     expect(toldOf(readAfter(packAfter([{ taskId: aHandle(1).taskId, news: 3, steps: 1 }], "a1")), other)).toBeNull();
@@ -106,6 +139,9 @@ describe("after", () => {
     "a1:ABCDEFG.1.1",
     "a1:ABCDEFGH.1234567890.1",
     "a1:ABCDEFGH.-1.1",
+    "a1-:ABCDEFGH.1.1",
+    "a1-12345:ABCDEFGH.1.1",
+    "a1-1-1:ABCDEFGH.1.1",
     "a1:ABCDEFGH.1.1;",
     " a1:ABCDEFGH.1.1",
     "a1:ABCDEFGH.1.1\n",
@@ -117,7 +153,7 @@ describe("after", () => {
   it("never throws and never invents, whatever is sent", () => {
     fc.assert(
       fc.property(
-        fc.oneof(fc.string({ unit: "binary" }), fc.stringMatching(/^[0-9a-z]{0,13}:[0-9A-Z._]{0,40}$/)),
+        fc.oneof(fc.string({ unit: "binary" }), fc.stringMatching(/^[0-9a-z]{0,13}(-[0-9]{0,5})?:[0-9A-Z._]{0,40}$/)),
         (text) => {
           const after = readAfter(text);
           for (const [short, told] of after ?? []) {

@@ -260,6 +260,46 @@ describe("with after", () => {
     expect(afters.size).toBe(20);
   });
 
+  it("leaves out of the next answers what never changes, while the task works, and never the handle (P1, P7)", async () => {
+    await using test = await startTestEngine();
+    const first = await test.delegate("review-auth-1", [gate("go"), say("fine")]);
+    const still = ["title", "agent", "workspace", "createdAt", "meta"];
+    expect(Object.keys(first.structured)).toEqual(expect.arrayContaining(still));
+    const waiting = test.call("task_wait", nextArguments(first));
+    await test.clock.advanceAndSettle(SLICE_MS);
+    const slice = await waiting;
+    for (const name of still) expect(slice.structured, name).not.toHaveProperty(name);
+    const { taskId, childThreadId, nodeId } = first.structured;
+    expect(slice.structured).toMatchObject({ taskId, childThreadId, nodeId, status: "working", waitEnded: "slice" });
+    // Whoever was told nothing is told all of it, as whoever asks and whoever gets the result.
+    const whole = [test.peek({ taskIds: [first.taskId] }), test.status(first.taskId)];
+    test.driver.release("go");
+    const ended = await test.call("task_wait", nextArguments(slice));
+    for (const answer of [...(await Promise.all(whole)), ended])
+      expect(Object.keys(answer.structured)).toEqual(expect.arrayContaining(still));
+  });
+
+  it("counts the waits without news, which from the fifth on say that the turn may end; news begins anew (P7)", async () => {
+    await using test = await startTestEngine();
+    const END = "You may end your turn; the result is kept.";
+    const slice = async (args: object): Promise<TestAnswer> => {
+      const waiting = test.call("task_wait", { ...args });
+      await test.clock.advanceAndSettle(SLICE_MS);
+      return waiting;
+    };
+    let answer = await test.delegate("review-auth-1", [gate("go"), { do: "progress" }, { do: "hang" }]);
+    for (let count = 1; count <= 11; count += 1) {
+      answer = await slice(nextArguments(answer));
+      expect(endOf(answer)).toBe("slice");
+      expect(answer.say.endsWith(END), `wait ${count}`).toBe(count >= 5);
+    }
+    answer = await slice(nextArguments(answer));
+    expect([endOf(answer), answer.structured["phase"]]).toEqual(["news", "stalled"]);
+    expect(answer.say).not.toContain(END);
+    answer = await slice(nextArguments(answer));
+    expect([endOf(answer), answer.say.includes(END)]).toEqual(["slice", false]);
+  });
+
   it("that is not ours counts as none (P7)", async () => {
     await using test = await startTestEngine();
     const { taskId } = await test.delegate("review-auth-1", [say("fine")]);

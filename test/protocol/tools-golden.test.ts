@@ -6,6 +6,9 @@
  */
 
 import { describe, expect, it } from "vitest";
+import type { Caller } from "../../src/core/caller.ts";
+import { parseId } from "../../src/core/ids.ts";
+import { at } from "../support/json.ts";
 import { callerOf, startTestEngine, type TestAnswer, type TestEngine } from "../support/test-engine.ts";
 
 const MINUTE_MS = 60_000;
@@ -37,6 +40,22 @@ async function slice(test: TestEngine, args: object): Promise<TestAnswer> {
   const waiting = test.call("task_wait", { ...args });
   await test.clock.advanceAndSettle(25_000);
   return waiting;
+}
+
+/** Follows `next` for that many waits, as a model does. */
+async function slices(test: TestEngine, count: number, args: object): Promise<TestAnswer> {
+  let answer = await slice(test, args);
+  for (let further = 1; further < count; further += 1)
+    answer = await slice(test, Object(at(answer.structured, "next", "arguments")));
+  return answer;
+}
+
+/** The child of this task, as its own credential tells. */
+function childOf(taskId: string): Caller {
+  const parsed = parseId(taskId);
+  if (parsed.kind !== "task") throw new Error("no task id");
+  const lineage = { taskId: parsed.taskId, epoch: 1, ancestors: [] };
+  return { name: "alice", scopes: ["read", "delegate"], conversation: null, kind: "child", lineage };
 }
 
 const fault = (evidence: object): object => ({ do: "fault", times: 999, fault: evidence });
@@ -71,6 +90,8 @@ const WORK: readonly Case[] = [
     async (test) =>
       slice(test, { taskIds: [await running(test, KEY, [{ do: "progress", toolRunning: true }, gate("go")])] }),
   ],
+  ["working, the fourth wait without news", async (test) => slices(test, 4, { taskIds: [await running(test)] })],
+  ["working, the fifth wait without news", async (test) => slices(test, 5, { taskIds: [await running(test)] })],
   ["working, starting", async (test) => slice(test, { taskIds: [await running(test, KEY, [gate("go")])] })],
   [
     "working, healing",
@@ -79,6 +100,22 @@ const WORK: readonly Case[] = [
   [
     "working, paused",
     async (test) => test.status(await running(test, KEY, [fault({ httpStatus: 429, retryAfterMs: 3_600_000 })])),
+  ],
+  [
+    "working, healing, the fifth wait without news",
+    async (test) =>
+      slices(test, 5, { taskIds: [await running(test, KEY, [fault({ httpStatus: 403, text: "<html>" })])] }),
+  ],
+  [
+    "working, recovering",
+    async (killed) => {
+      const taskId = await running(killed);
+      await using test = await killed.restart({ started: false });
+      test.children.holdStops();
+      await test.engine.start();
+      await test.settle();
+      return await test.status(taskId);
+    },
   ],
   [
     "working, quiet",
@@ -124,6 +161,11 @@ const WORK: readonly Case[] = [
     },
   ],
   [
+    "needs an answer, question",
+    async (test) =>
+      test.status(await running(test, KEY, [{ do: "ask", ask: "question", prompt: "Which database?", optionIds: [] }])),
+  ],
+  [
     "restarting",
     async (test) => {
       const waiting = test.call("task_wait", { taskIds: [await running(test)] });
@@ -143,6 +185,14 @@ const ENDS: readonly Case[] = [
   [
     "failed, to be continued",
     async (test) => test.status(await ended(test, [say("Half"), { do: "end", fault: { stopReason: "max_turns" } }])),
+  ],
+  [
+    "failed, the provider was down for too long",
+    async (test) => {
+      const taskId = await running(test, KEY, [fault({ httpStatus: 503 })]);
+      await test.clock.advanceAndSettle(5 * 60 * MINUTE_MS);
+      return test.status(taskId);
+    },
   ],
   [
     "failed, to be put right",
@@ -211,10 +261,28 @@ const REPEATS: readonly Case[] = [
       const person = callerOf("alice", { kind: "person" });
       await test.call("task_continue", { ...call, clientRequestId: "by-a-person" }, { caller: person });
       await test.settle();
+      await test.clock.advanceAndSettle(12_000);
+      return test.call("task_continue", { ...call, clientRequestId: "continue-1" });
+    },
+  ],
+  [
+    "message not sent, ended again",
+    async (test) => {
+      const taskId = await ended(test, [say("Fine.")]);
+      const call = { taskId, message: "And the tests?", afterSettlement: 1 };
+      await test.call("task_continue", { ...call, clientRequestId: "continue-2" });
+      await test.clock.advanceAndSettle(4 * MINUTE_MS);
       return test.call("task_continue", { ...call, clientRequestId: "continue-1" });
     },
   ],
 ];
+
+async function severalAtRestart(test: TestEngine): Promise<TestAnswer> {
+  const waiting = test.call("task_wait", { taskIds: [await running(test), await running(test, "review-auth-2")] });
+  await test.settle();
+  await test.engine.drain("stop");
+  return waiting;
+}
 
 const LISTS: readonly Case[] = [
   [
@@ -229,6 +297,11 @@ const LISTS: readonly Case[] = [
     "wait for several, no news",
     async (test) => slice(test, { taskIds: [await running(test), await running(test, "review-auth-2")], until: "all" }),
   ],
+  [
+    "wait for several, the fifth without news",
+    async (test) => slices(test, 5, { taskIds: [await running(test), await running(test, "review-auth-2")] }),
+  ],
+  ["restarting, several", severalAtRestart],
   ["wait for nothing", (test) => test.call("task_wait", {})],
   [
     "list",
@@ -281,6 +354,10 @@ const REFUSALS: readonly Case[] = [
       await running(test, "write-auth-1", OPEN, { role: "implementation" });
       return test.delegate(KEY, OPEN, { role: "implementation" }, { caller: callerOf("bob") });
     },
+  ],
+  [
+    "depth, a delegated child",
+    async (test) => test.delegate(KEY, OPEN, {}, { caller: childOf(await running(test, "review-auth-1")) }),
   ],
   ["scope missing", (test) => test.delegate(KEY, OPEN, {}, { caller: callerOf("alice", { scopes: ["read"] }) })],
   [
@@ -350,8 +427,8 @@ function readable(text: string): string {
   };
   const ids = text.replaceAll(/\b(dt|th)_([0-9A-Z]{26})/g, (id, kind: string) => name(id, kind === "dt" ? "T" : "TH"));
   return ids
-    .replaceAll(/"after":"[0-9a-z]{5}:([^"]*)"/g, (_all, told: string) => {
-      return `"after":"NONCE:${told.replaceAll(/[0-9A-Z]{8}\./g, "SHORT.")}"`;
+    .replaceAll(/"after":"[0-9a-z]{5}((?:-\d+)?):([^"]*)"/g, (_all, quiet: string, told: string) => {
+      return `"after":"NONCE${quiet}:${told.replaceAll(/[0-9A-Z]{8}\./g, "SHORT.")}"`;
     })
     .replaceAll(/^--- (from the child|end) [0-9a-z]{4}/gm, "--- $1 MARK")
     .replaceAll(/("clientRequestId":"[^"]*)-[0-9a-z]{6}"/g, '$1-NONCE"')
