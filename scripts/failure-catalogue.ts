@@ -1,6 +1,6 @@
 /**
- * docs/failure-catalogue.md: every refusal, every class of failure and every fault that is tested, made from the code
- * itself: the sentences are the ones that a caller gets.
+ * docs/failure-catalogue.md: every refusal, every class of failure and every fault of the manifest, made from the code
+ * itself: the sentences are the ones that a caller gets, and a fault that is said to be answered has a test that cites it.
  */
 
 import { globSync, readFileSync } from "node:fs";
@@ -17,6 +17,7 @@ import { failedAs, settlementOf } from "../src/core/verdict.ts";
 import { ERRORS } from "../src/mcp/reply.ts";
 import { sayOf, sayState } from "../src/mcp/wording.ts";
 import { MANIFEST } from "../test/promises.ts";
+import { ANSWERED, NOT_ANSWERED } from "./fault-answers.ts";
 
 export function makeFailureCatalogue(): string {
   return [
@@ -44,9 +45,19 @@ export function makeFailureCatalogue(): string {
     "",
     "## Faults and their tests",
     "",
-    "| fault | what happens | tests |",
-    "|---|---|---|",
+    "What may go wrong around a task, what the caller then gets, and the tests that bring it about: one by its title, then",
+    "the other files that cite the fault. The sentences of both sides are in [tools](tools.md); what to do, by what one sees, in",
+    "[troubleshooting](troubleshooting.md).",
+    "",
+    "| fault | what happens | what the caller gets | tests |",
+    "|---|---|---|---|",
     ...faultRows(),
+    "",
+    "Not answered by this version as the [contract](contract.md) says it:",
+    "",
+    "| fault | what happens | instead |",
+    "|---|---|---|",
+    ...Object.entries(NOT_ANSWERED).map(([id, instead]) => `| ${id} | ${cell(saysOf(id))} | ${cell(instead)} |`),
     "",
   ].join("\n");
 }
@@ -184,23 +195,54 @@ const SPEC: Spec = {
 };
 
 function faultRows(): readonly string[] {
-  const tests = citedBy();
-  return [...MANIFEST]
-    .filter(([id]) => /^F\d+$/.test(id))
-    .map(([id, { says }]) => `| ${id} | ${cell(says)} | ${(tests.get(id) ?? ["not yet"]).join(", ")} |`);
+  const cited = citations();
+  return [...MANIFEST.keys()].filter(isFault).flatMap((id) => {
+    const answer = ANSWERED[id];
+    if ((answer === undefined) === (NOT_ANSWERED[id] === undefined))
+      throw new Error(`${id} has to stand in one of the records of fault-answers.ts`);
+    return answer === undefined ? [] : [`| ${id} | ${cell(saysOf(id))} | ${cell(answer)} | ${testsOf(id, cited)} |`];
+  });
 }
 
-/** Test files by the ids that they cite. */
-function citedBy(): ReadonlyMap<string, readonly string[]> {
+function isFault(id: string): boolean {
+  return /^F\d+$/.test(id);
+}
+
+function saysOf(id: string): string {
+  const entry = MANIFEST.get(id);
+  if (entry === undefined) throw new Error(`${id} is no fault of the manifest`);
+  return entry.says;
+}
+
+function testsOf(id: string, cited: readonly Citation[]): string {
+  const mine = cited.filter(({ ids }) => ids.includes(id));
+  const files = [...new Set(mine.map(({ file }) => `\`${file}\``))];
+  if (files.length === 0) throw new Error(`${id} is said to be answered and no test cites it`);
+  const named = mine.filter(({ title }) => title !== null && !title.includes("%"));
+  // The fewer faults a test cites, the more it is about this one.
+  const [clearest] = named.toSorted((one, other) => one.ids.length - other.ids.length);
+  if (clearest === undefined) return files.join(", ");
+  const others = files.filter((file) => file !== `\`${clearest.file}\``);
+  return [`"${cell(clearest.title ?? "")}" (\`${clearest.file}\`)`, ...others].join(", ");
+}
+
+/** A place in a test that cites ids, with the title that it stands in, if it stands in one. */
+type Citation = { readonly file: string; readonly ids: readonly string[]; readonly title: string | null };
+
+const IDS = "[A-Z]{1,2}\\d{1,2}(?:(?:, | and )[A-Z]{1,2}\\d{1,2})*";
+const CITED = new RegExp(`"([^"\\n]+?) \\((${IDS})\\)"|\\((${IDS})\\)`, "g");
+
+function citations(): readonly Citation[] {
   const top = path.join(import.meta.dirname, "..");
-  const cited = new Map<string, string[]>();
-  for (const file of globSync("test/**/*.test.ts", { cwd: top }).sort()) {
-    const text = readFileSync(path.join(top, file), "utf8");
-    for (const id of new Set([...text.matchAll(/\bF\d{1,2}\b/g)].map(([found]) => found))) {
-      cited.set(id, [...(cited.get(id) ?? []), `\`${file}\``]);
-    }
-  }
-  return cited;
+  return globSync("test/**/*.test.ts", { cwd: top })
+    .toSorted()
+    .flatMap((file) =>
+      Array.from(readFileSync(path.join(top, file), "utf8").matchAll(CITED), ([, title, titled, bare]) => ({
+        file,
+        ids: (titled ?? bare ?? "").split(/, | and /),
+        title: title ?? null,
+      })),
+    );
 }
 
 function cell(text: string): string {

@@ -45,6 +45,9 @@ function emptyPage({ find, cursor }: LogAsked, next: LogCursor | null): ThreadPa
   return find === null ? "nothing_yet" : "not_found";
 }
 
+/** Reading a part that holds next to nothing takes as long as looking through so many characters. */
+const PART_COST = 1_000;
+
 async function fill(log: LogReader, builder: PageBuilder, { find, cursor }: LogAsked): Promise<LogCursor | null> {
   let { from } = cursor;
   let lookedAt = 0;
@@ -55,7 +58,7 @@ async function fill(log: LogReader, builder: PageBuilder, { find, cursor }: LogA
     const clean = { ...part, text };
     const left = find === null ? addPiece(clean, from, builder) : addPlaces(text, find, from, clean, builder);
     if (left !== null) return { ...log.position(), from: left };
-    lookedAt += part.text.length;
+    lookedAt += PART_COST + part.text.length;
     from = 0;
     log.take();
   }

@@ -18,6 +18,8 @@ import { dataFolder, workFolder } from "./subjects.ts";
 export type Filled = {
   /** Finished and read, of the first token's caller. */
   readonly read: readonly TaskId[];
+  /** Those of the second caller. */
+  readonly foreign: readonly TaskId[];
   /** Token of the caller whose finished tasks are unread. */
   readonly readerToken: string;
 };
@@ -31,16 +33,17 @@ const TOGETHER = 256;
 export async function fillFinished(folder: string, readCount: number, unreadCount: number): Promise<Filled> {
   const store = await openTestStore({ dataDir: dataFolder(folder), clock: createWallClock(), ...thisProcess });
   const read: TaskId[] = [];
+  const foreign: TaskId[] = [];
   try {
     for (let n = 0; n < readCount + unreadCount; n += TOGETHER) {
       const many = Math.min(TOGETHER, readCount + unreadCount - n);
       const written = Array.from({ length: many }, (_, at) => writeOne(store, folder, n + at, n + at < readCount));
-      for (const { taskId, isRead } of await Promise.all(written)) if (isRead) read.push(taskId);
+      for (const { taskId, isRead } of await Promise.all(written)) (isRead ? read : foreign).push(taskId);
     }
   } finally {
     await store[Symbol.asyncDispose]();
   }
-  return { read, readerToken: await addReader(folder) };
+  return { read, foreign, readerToken: await addReader(folder) };
 }
 
 async function writeOne(store: Store, folder: string, n: number, isRead: boolean) {

@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: the promised figures, measured against the SDK's bare server or against the daemon itself, as a table.
  *
- * `-- --quick` measures less and coarser; `--strict` exits with 1 if a figure is missed; `--only cost,held,finished,end`
+ * `-- --quick` measures less and coarser; `--strict` exits with 1 if a figure is missed; `--only cost,held,finished,end,threads`
  * runs parts; `--profile DIR` writes CPU profiles of the servers there.
  * Invariant: bounded in count and time; every process and folder that was made is gone at the end.
  */
@@ -17,6 +17,7 @@ import { measureFinishedTasks } from "./finished-tasks.ts";
 import { measureHeldWaits } from "./held-waits.ts";
 import { nowMs } from "./now.ts";
 import type { Plan, Scene } from "./scene.ts";
+import { measureThreads } from "./threads.ts";
 
 const FULL: Plan = {
   rounds: 9,
@@ -30,6 +31,7 @@ const FULL: Plan = {
   finished: 100_000,
   starts: 5,
   childRuns: 60,
+  pages: 200,
 };
 
 const QUICK: Plan = {
@@ -44,6 +46,7 @@ const QUICK: Plan = {
   finished: 5_000,
   starts: 1,
   childRuns: 20,
+  pages: 40,
 };
 
 const PARTS: Readonly<Record<string, (scene: Scene) => Promise<readonly Figure[]>>> = {
@@ -51,6 +54,7 @@ const PARTS: Readonly<Record<string, (scene: Scene) => Promise<readonly Figure[]
   held: measureHeldWaits,
   finished: measureFinishedTasks,
   end: measureChildEnd,
+  threads: measureThreads,
 };
 
 const { values } = parseArgs({

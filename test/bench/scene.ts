@@ -21,6 +21,8 @@ export type Plan = {
   readonly finished: number;
   readonly starts: number;
   readonly childRuns: number;
+  /** Pages of a long thread, of each kind. */
+  readonly pages: number;
 };
 
 export type Scene = { readonly plan: Plan; readonly folder: string; readonly profileTo: string | null };

@@ -3,6 +3,8 @@
  */
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { TaskEvent } from "../../src/core/event.ts";
+import { evolve } from "../../src/core/evolve.ts";
 import type { Task } from "../../src/core/task.ts";
 import type {
   NewTranscriptEntry,
@@ -336,6 +338,30 @@ describe.each(STORES)("a store ($name)", ({ open }) => {
       expect(await store.events(sampleTaskId(1), 2, 2)).toEqual(all.slice(2, 4));
       expect(await store.events(sampleTaskId(1), all.length, 2)).toEqual([]);
       expect(await store.events(sampleTaskId(9), 0, 2)).toEqual([]);
+    });
+
+    it("leaves signs of life out of milestones, and nothing else (P15)", async () => {
+      const accepted = sampleAccepted(1);
+      const started = sampleStarted(accepted.task);
+      const alive = Array.from({ length: 50 }, (_, at): TaskEvent => {
+        return { atMs: at, kind: "ProgressRecorded", epoch: 1, steps: 1, toolRunningSinceMs: null };
+      });
+      const lived = alive.reduce<Task | null>(evolve, started.task) ?? started.task;
+      const progress = { task: lived, events: alive, expectedVersion: started.task.version, texts: [] };
+      const tricky = { kind: "fake", name: '"kind":"ProgressRecorded"' };
+      const asked = sampleAsked(lived, { action: tricky });
+      await put(accepted, started, progress, asked);
+      const told = (await store.events(sampleTaskId(1), 0, 500)).filter(
+        ({ event }) => event.kind !== "ProgressRecorded",
+      );
+
+      expect(told.at(-1)).toMatchObject({ event: { kind: "InputRequested", question: { action: tricky } } });
+      expect(await store.milestones(sampleTaskId(1), 0, 500)).toEqual(told);
+      expect(await store.milestones(sampleTaskId(1), 3, 1)).toEqual(
+        told.filter(({ number }) => number > 3).slice(0, 1),
+      );
+      expect(await store.milestones(sampleTaskId(1), 500, 5)).toEqual([]);
+      expect(await store.milestones(sampleTaskId(9), 0, 5)).toEqual([]);
     });
 
     it("refuses a change whose version does not count its events", async () => {

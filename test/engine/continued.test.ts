@@ -681,7 +681,7 @@ describe("going on with another agent", () => {
       agent: "strict",
     });
     expect(late.structured).toMatchObject({ created: "none", agent: "codex", next: { kind: "wait" } });
-    expect(late.say).toMatch(/^WORKING: this task was continued since \(run 2\)\. Your message was not sent\.$/);
+    expect(late.say).toMatch(/^WORKING: a person continued this task just now \(run 2\)\. Your message was not sent\.$/);
     await finish(test, "two");
     expect(await taskOf(test, taskId)).toMatchObject({ settlements: 2, spec: { agent: "codex" }, messages: [] });
   });

@@ -113,7 +113,8 @@ describe("a settlement", () => {
         const work = { title, labels: [title], cwd: "/shop/secret-project", role: "review" };
         const asked = await test.delegate(`${KEY}-${number}`, steps, work);
         await test.settle();
-        await test.call("task_answer", { taskId: asked.taskId, questionId: "q_1", optionId: text });
+        const [optionId] = listAt((await test.status(asked.taskId)).structured, "question", "optionIds");
+        await test.call("task_answer", { taskId: asked.taskId, questionId: "q_1", optionId });
         await test.settle();
         const last = notifier.told.at(-1);
         expect(last).toEqual({

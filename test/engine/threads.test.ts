@@ -508,7 +508,10 @@ describe("what a child wrote", () => {
     ];
     const ours = async (text: string, key: string): Promise<readonly string[]> => {
       const taskId = await ended(test, steps(text), key);
-      await test.call("task_answer", { taskId, questionId: "q_1", optionId: text });
+      const asked = await test.status(taskId);
+      // An option is chosen by the name under which it was shown.
+      const [optionId] = listAt(asked.structured, "question", "optionIds");
+      await test.call("task_answer", { taskId, questionId: "q_1", optionId });
       await test.settle();
       const answers = [];
       for (const args of [{}, { view: "result" }, { view: "events" }, { find: "a" }, { view: "changes" }]) {

@@ -127,6 +127,12 @@ describe("the query planner", () => {
     expect(indexOf({ caller: "a", parentTaskId: sampleTaskId(1) })).toBe("tasks_by_parent");
   });
 
+  it("finds milestones by their own index, however many signs of life lie between (P15)", () => {
+    const plan = planOf(statements.milestonesAfter.sql);
+
+    expect(plan).toEqual(["SEARCH events USING INDEX milestones (task_id=? AND number>?)"]);
+  });
+
   it("reads no table from end to end for any fixed query but the count by status (P15)", () => {
     const scans: string[] = [];
     let asked = 0;

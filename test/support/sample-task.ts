@@ -92,8 +92,11 @@ export function sampleStarted(task: Task): TaskChange {
   return sampleChange(task, laterThan(task, 1), { kind: "AttemptStarted", attemptId, epoch, mark, head: null });
 }
 
+type Action = Readonly<Record<string, string>>;
+const ACTION: Action = { tool: "shell", command: "make" };
+
 /** A running task asks for permission. */
-export function sampleAsked(task: Task): TaskChange {
+export function sampleAsked(task: Task, { action = ACTION }: { readonly action?: Action } = {}): TaskChange {
   const askedAtMs = laterThan(task, 2);
   return sampleChange(task, askedAtMs, {
     kind: "InputRequested",
@@ -102,7 +105,7 @@ export function sampleAsked(task: Task): TaskChange {
       questionId: questionIdOf(task.questions + 1),
       kind: "permission",
       optionIds: ["allow", "deny"],
-      action: { tool: "shell", command: "make" },
+      action,
       prompt: null,
       askedAtMs,
       deadlineAtMs: askedAtMs + 60_000,
