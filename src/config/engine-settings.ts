@@ -42,7 +42,7 @@ export function engineSettings({ config, environment }: LoadedConfig, daemonId: 
     },
     guardLeaseMs: config.guard.leaseMs,
     agents: new Map(agents),
-    defaultAgent: named?.[0] ?? agents[0]?.[0] ?? null,
+    defaultAgent: named?.[0] ?? null,
     scratchRoot: path.join(config.dataDir, "scratch"),
   };
 }

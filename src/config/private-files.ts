@@ -11,6 +11,7 @@ import { randomBytes } from "node:crypto";
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -47,13 +48,20 @@ const FILE_BYTES_MAX = 4 * 1024 * 1024;
 const OTHERS = 0o077;
 const HAS_MODES = process.platform !== "win32";
 
+/** Parents first, one by one: the recursive call never ends where the kernel says that a parent is not there (`/proc`). */
+function makeDirectory(dir: string): void {
+  if (existsSync(dir)) return;
+  makeDirectory(path.dirname(dir));
+  mkdirSync(dir, { mode: 0o700 });
+}
+
 /**
  * Makes the data directory, or closes one of ours that others can enter. A directory that holds anything else is left as
  * it is: `--data-dir` may have been a mistake.
  */
 export function preparePrivateDir(dir: string): { readonly kind: "ready" } | DataDirRefusal {
   try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    makeDirectory(dir);
     if (!HAS_MODES || (statSync(dir).mode & OTHERS) === 0) return { kind: "ready" };
     const names = readdirSync(dir);
     if (names.length > 0 && !names.includes(DAEMON_ID_FILE)) {

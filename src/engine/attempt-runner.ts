@@ -161,6 +161,16 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
     }
   }
 
+  /** A sign of life that may be missed: the next one comes with the child's next call. */
+  async function noteTool(taskId: TaskId, epoch: number, toolRunningSinceMs: number | null): Promise<void> {
+    if (muted || attempts.get(taskId)?.epoch !== epoch) return;
+    try {
+      await world.executor.execute(taskId, { kind: "RecordProgress", epoch, steps: 0, toolRunningSinceMs });
+    } catch (error) {
+      if (!isStorageTrouble(error)) throw error;
+    }
+  }
+
   async function keepPiece(taskId: TaskId, role: TranscriptRole, text: string): Promise<void> {
     const entry = { role, atMs: world.clock.wallMs(), text: pieceOf(text) };
     await world.store.write((tx) => tx.appendTranscript(taskId, [entry], LIMITS.transcriptBytesMax));
@@ -201,14 +211,20 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
     },
     async whileLeaning({ taskId, epoch }, wait) {
       const attemptId = attemptIdOf(taskId, epoch);
+      const isFirst = !leaning.has(attemptId);
       leaning.set(attemptId, (leaning.get(attemptId) ?? 0) + 1);
       world.onIdle();
+      // Waiting for its own children is its work; nobody calls that silence a stall.
+      if (isFirst) await noteTool(taskId, epoch, world.clock.wallMs());
       try {
         return await wait();
       } finally {
         const left = (leaning.get(attemptId) ?? 1) - 1;
         if (left > 0) leaning.set(attemptId, left);
-        else leaning.delete(attemptId);
+        else {
+          leaning.delete(attemptId);
+          await noteTool(taskId, epoch, attempts.get(taskId)?.toolRunningSinceMs ?? null);
+        }
       }
     },
     changed(task) {

@@ -24,7 +24,7 @@ import { isAtWork } from "./child-of.ts";
 import type { Executor } from "./execute.ts";
 import { relatedHolder } from "./holder.ts";
 import type { LiveTasks } from "./live-tasks.ts";
-import { type Prepared, prepareDelegation } from "./prepare-delegation.ts";
+import { type Ceiling, type Prepared, prepareDelegation } from "./prepare-delegation.ts";
 import type { Presenter } from "./present.ts";
 import { keyOf, type Receipts, suggestKey } from "./receipts.ts";
 import { rejection } from "./rejections.ts";
@@ -57,7 +57,7 @@ export function createDelegate(world: DelegateWorld) {
     const { clientRequestId } = call;
     if (clientRequestId === null) return missingKey(call, caller);
     const key = keyOf(caller, TOOL, clientRequestId, null);
-    const prepared = await prepareDelegation(call, world);
+    const prepared = await prepareDelegation(call, await ceilingOf(caller), world);
     if (prepared.kind === "refused") {
       const receipt = await store.receipt(key);
       if (receipt !== null) return replay(receipt, call, caller, hold);
@@ -69,6 +69,10 @@ export function createDelegate(world: DelegateWorld) {
     const otherLive = world.live.othersIn(accepted.task, caller);
     return world.waitForOne(accepted.task, caller, hold, { created: "new", clientRequestId, otherLive });
   };
+
+  async function ceilingOf(caller: Caller): Promise<Ceiling | null> {
+    return caller.kind === "child" ? ((await store.task(caller.lineage.taskId))?.spec ?? null) : null;
+  }
 
   async function missingKey(call: KeyedCall<DelegateRequest>, caller: Caller): Promise<Answer> {
     const next: NextStep = { kind: "choose_key", clientRequestId: suggestKey(stemOf(call.sent["title"]), ids) };

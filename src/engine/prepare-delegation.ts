@@ -25,9 +25,13 @@ export type Prepared =
   | { readonly kind: "prepared"; readonly spec: Spec; readonly request: DelegateRequest }
   | { readonly kind: "refused"; readonly rejection: Rejection };
 
+/** What a child's own task may do: what it delegates may do no more (P18). */
+export type Ceiling = Pick<Spec, "access" | "permissions">;
+
 /** Everything that can be known before the transaction: fields, agent, permissions, directory. */
 export async function prepareDelegation(
   call: KeyedCall<DelegateRequest>,
+  ceiling: Ceiling | null,
   { settings, workspace, defaultAgent }: PrepareWorld,
 ): Promise<Prepared> {
   const read = call.read();
@@ -36,10 +40,12 @@ export async function prepareDelegation(
   const agentName = request.agent ?? defaultAgent();
   const agent = agentName === null ? undefined : settings.agents.get(agentName);
   if (agentName === null || agent === undefined) return refused(unknownAgent(request.agent, settings));
-  const access = request.access ?? defaultAccess(request.role);
-  const permissions = request.permissions ?? defaultPermission(access, settings.permissionsMax);
+  const access = request.access ?? (ceiling?.access === "read" ? "read" : defaultAccess(request.role));
+  const max = ceiling === null ? settings.permissionsMax : lower(settings.permissionsMax, ceiling.permissions);
+  const permissions = request.permissions ?? defaultPermission(access, max);
   const limited =
     tooMuch(permissions, settings.permissionsMax) ??
+    beyondCeiling(access, permissions, ceiling) ??
     beyondLevel(agentName, agent, permissions) ??
     unsupported(request) ??
     notOffered(agentName, agent, request);
@@ -110,6 +116,22 @@ function tooMuch(asked: Permission, max: Permission): Rejection | null {
   if (PERMISSIONS.indexOf(asked) <= PERMISSIONS.indexOf(max)) return null;
   const next: NextStep = { kind: "fix", change: { permissions: max } };
   return rejection("permission_limit", next, { asked, allowed: max, setting: "permissions.max" });
+}
+
+function lower(one: Permission, other: Permission): Permission {
+  return PERMISSIONS.indexOf(one) < PERMISSIONS.indexOf(other) ? one : other;
+}
+
+function beyondCeiling(access: Access, permissions: Permission, ceiling: Ceiling | null): Rejection | null {
+  if (ceiling === null) return null;
+  if (access === "write" && ceiling.access === "read") {
+    const detail = { what: "access", asked: "write", allowed: "read", setting: "the access of your own task" };
+    return rejection("permission_limit", { kind: "fix", change: { access: "read" } }, detail);
+  }
+  const allowed = ceiling.permissions;
+  if (PERMISSIONS.indexOf(permissions) <= PERMISSIONS.indexOf(allowed)) return null;
+  const detail = { asked: permissions, allowed, setting: "the permissions of your own task" };
+  return rejection("permission_limit", { kind: "fix", change: { permissions: allowed } }, detail);
 }
 
 /** What this version cannot do is refused by name, never silently done otherwise. */

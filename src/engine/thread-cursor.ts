@@ -9,7 +9,7 @@ import type { ThreadViewName } from "../ports/engine.ts";
 /** How far events and entries of the transcript have been shown, and the character of the next part to go on from. */
 export type LogCursor = { readonly event: number; readonly entry: number; readonly from: number };
 
-export const LOG_START: LogCursor = { event: 0, entry: 0, from: 0 };
+const LOG_START: LogCursor = { event: 0, entry: 0, from: 0 };
 
 type LogView = "messages" | "events";
 type TextView = "result" | "changes";

@@ -85,13 +85,11 @@ export function createWaits(world: WaitWorld): Waits {
         const healthy = seen.filter((task) => !isNews(task, newsTold(asked, task)));
         told = { ...asked, since: new Map(healthy.map((task) => [task.handle.taskId, task.news])) };
       }
-      why = await sleepFor(caller, () => waiter.sleep(untilMs, hold.signal));
+      const sleep = (): Promise<Awoken> => waiter.sleep(untilMs, hold.signal);
+      // Only a child that really waits leaves its place to others: a look at its tasks must not start anything.
+      const leaves = caller.kind === "child" && untilMs > world.clock.monotonicMs();
+      why = await (leaves ? world.whileLeaning(caller.lineage, sleep) : sleep());
     }
-  }
-
-  /** Only a child that really waits leaves its place to others: a look at its tasks must not start anything. */
-  function sleepFor(caller: Caller, sleep: () => Promise<Awoken>): Promise<Awoken> {
-    return caller.kind === "child" ? world.whileLeaning(caller.lineage, sleep) : sleep();
   }
 
   /** The tasks as they are; null where the storage does not say, so that a call that knows them can still name them. */
@@ -174,6 +172,8 @@ export function createWaits(world: WaitWorld): Waits {
     // A person who looks on does not speak for the caller.
     if (caller.kind === "person") return;
     for (const task of tasks) {
+      // Nor does whoever looks on at what its children have delegated: that is theirs to be told.
+      if (task.origin.parentTaskId !== parentOf(caller)) continue;
       const told = toldOf(after, task.handle.taskId)?.news ?? null;
       const settlement = task.lastSettlement;
       if (told === null || settlement === null || told < settlement.news) continue;

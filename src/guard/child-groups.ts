@@ -8,7 +8,7 @@
  * either privileges or user namespaces, and change what the child sees.
  */
 
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 export type ChildGroups = {
@@ -16,6 +16,8 @@ export type ChildGroups = {
   within<Result>(name: string, start: () => Result): Result;
   /** The group of that name, if there is one. */
   of(name: string): ChildGroup | null;
+  /** Every process that is directly in one of the groups, with the group's name. */
+  members(): readonly { readonly name: string; readonly pid: number }[];
   /** False once this process could not leave a group; nothing is made or found then. */
   usable(): boolean;
 };
@@ -50,7 +52,7 @@ export function probeChildGroups(): ChildGroups | null {
 export function findChildGroups(): ChildGroups | null {
   const base = ownGroup();
   if (base === null) return null;
-  const pathOf = (name: string): string => join(base, `delegate-mcp.${name.replaceAll(/[^\w.-]/g, "_")}`);
+  const pathOf = (name: string): string => join(base, `${PREFIX}${name.replaceAll(/[^\w.-]/g, "_")}`);
   let stuck = false;
   const move = (group: string): void => writeFileSync(join(group, "cgroup.procs"), String(process.pid));
   return {
@@ -63,8 +65,29 @@ export function findChildGroups(): ChildGroups | null {
         stuck = !succeeds(() => move(base));
       }
     },
+    members() {
+      const names = foldersIn(base).flatMap((folder) =>
+        folder.startsWith(PREFIX) ? [folder.slice(PREFIX.length)] : [],
+      );
+      return names.flatMap((name) =>
+        groupAt(pathOf(name))
+          .pids()
+          .map((pid) => ({ name, pid })),
+      );
+    },
     of: (name) => (stuck || !existsSync(join(pathOf(name), "cgroup.kill")) ? null : groupAt(pathOf(name))),
   };
+}
+
+/** What the folder of a child's group begins with; the rest is its mark. */
+const PREFIX = "delegate-mcp.";
+
+function foldersIn(path: string): readonly string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
 }
 
 /** Leaves no empty group behind that a later look could take for evidence. */

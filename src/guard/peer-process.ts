@@ -2,16 +2,18 @@
  * Which child is at the other end of a connection: the socket's inode from the kernel's tables, then the process that holds
  * it, among the descriptors of those processes only that belong to a child.
  *
- * A process belongs to a child if it carries a mark or if one above it does, or the leader of its session: a child can start
- * helpers with a cleaned environment.
+ * A process belongs to a child if it is in the child's control group, which nothing leaves, where there are such groups; else
+ * if it carries a mark or if one above it does, or the leader of its session: a child can start helpers with a cleaned
+ * environment.
  *
  * Invariant: of several marks above a process the outermost of this daemon counts. Children never sit below one another (the
  * guard starts them all), so an inner mark of ours is one that a child wrote itself, to pass for a sibling.
  * Invariant: what is above this daemon says nothing about its children; somebody's child may have started it.
  * Invariant: what cannot be found out within the time is null; the event loop is never held for longer than a few
  * milliseconds at a time.
- * Known escapes: a process that left its session, cleared its environment and lost its parent; one that forbids reading it; one
- * that was given the socket by a child. The credential still tells what such a process may do.
+ * Known escapes: one that was given the socket by a child, and one that forbids reading it; where there are no control groups
+ * also a process that left its session, cleared its environment and lost its parent, and a child that starts itself again
+ * under a sibling's mark. The credential still tells what such a process may do.
  * Absent on purpose: remembering answers. A connection is asked about once, by whoever owns it.
  */
 
@@ -20,6 +22,7 @@ import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promi
 
 import { type Mark, markOf, parseMark } from "../core/ids.ts";
 import type { PeerAddress, Peers } from "../ports/peers.ts";
+import { type ChildGroups, findChildGroups } from "./child-groups.ts";
 import { createLinuxRowReader, linuxPids } from "./linux-process-table.ts";
 import type { ProcessRow } from "./process-table.ts";
 import { type Connection, peerSockets } from "./socket-table.ts";
@@ -43,10 +46,13 @@ const STRETCH_MS = 4;
 
 export function createPeers({ platform, daemonId }: PeersOptions): Peers {
   if (platform !== "linux") return { markOf: () => Promise.resolve(null) };
+  const groups = findChildGroups();
   const members = sharedLook(() => childProcesses({ daemonId, pid: process.pid }));
   const find = async (connection: Connection, signal: AbortSignal): Promise<Mark | null> => {
     const sockets = peerSockets(connection);
-    return sockets.size === 0 ? null : holderAmong(await members(), sockets, signal);
+    if (sockets.size === 0) return null;
+    const grouped = groups === null ? [] : groupedMembers(groups, daemonId);
+    return (await holderAmong(grouped, sockets, signal)) ?? holderAmong(await members(), sockets, signal);
   };
   return {
     async markOf(peer) {
@@ -100,6 +106,14 @@ function linkOf(path: string): string {
   } catch {
     return "";
   }
+}
+
+/** Whom the guard of this daemon put into a group of its own: nothing that they do to themselves changes that. */
+function groupedMembers(groups: ChildGroups, daemonId: string): readonly Member[] {
+  return groups.members().flatMap(({ name, pid }) => {
+    const parsed = parseMark(name);
+    return parsed?.daemonId === daemonId ? [{ pid, mark: markOf(daemonId, parsed.attemptId) }] : [];
+  });
 }
 
 /** All processes here that belong to a child, the newest first: those are the ones that connect. */

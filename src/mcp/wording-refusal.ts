@@ -58,7 +58,7 @@ function reasonOf(
       return `agent ${sanitiseLine(text("asked"), 80)} cannot be used at present.`;
     case "permission_limit":
       if (text("agent") !== "") return cannotBeHeld(text("agent"), text("asked"), text("setting"));
-      return `asked for permissions ${text("asked")}, allowed is ${text("allowed")} (setting ${text("setting")}).`;
+      return `asked for ${text("what") === "" ? "permissions" : text("what")} ${text("asked")}, allowed is ${text("allowed")} (setting ${text("setting")}).`;
     case "not_allowed":
       if (text("scope") !== "")
         return `your token lacks the scope ${text("scope")}; its owner can make one that has it.`;

@@ -31,6 +31,7 @@ export type EngineSettings = {
   readonly retention: { readonly resultsMs: number; readonly transcriptsMs: number; readonly tombstonesMs: number };
   readonly guardLeaseMs: number;
   readonly agents: ReadonlyMap<string, AgentSettings>;
+  /** The operator's choice; null: the first whose program is there. */
   readonly defaultAgent: string | null;
   /** Folder below which every attempt gets a scratch folder of its own. */
   readonly scratchRoot: string;

@@ -7,6 +7,7 @@
 
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
+import { dirname } from "node:path";
 import type { Log } from "../ports/log.ts";
 import { messageOf } from "./storage-trouble.ts";
 
@@ -19,7 +20,7 @@ const FOR_EVERYBODY_TO_WRITE = 0o002;
 export function prepareDirectory(dataDir: string, log: Log): { readonly code: string; readonly detail: string } | null {
   try {
     const isNew = !existsSync(dataDir);
-    if (isNew) mkdirSync(dataDir, { recursive: true, mode: DIRECTORY_MODE });
+    if (isNew) makeDirectory(dataDir, DIRECTORY_MODE);
     const { mode, uid } = statSync(dataDir);
     const isOurs = uid === userInfo().uid;
     if ((mode & FOR_EVERYBODY_TO_WRITE) !== 0 && !(isOurs && (mode & 0o1000) === 0)) {
@@ -33,6 +34,17 @@ export function prepareDirectory(dataDir: string, log: Log): { readonly code: st
     const code = codeOf(error);
     if (code === "") throw error;
     return { code, detail: messageOf(error) };
+  }
+}
+
+/** Parents first, one by one: the recursive form of the system's call never ends where the kernel says that a parent is not there. */
+function makeDirectory(path: string, mode: number): void {
+  const parent = dirname(path);
+  if (parent !== path && !existsSync(parent)) makeDirectory(parent, mode);
+  try {
+    mkdirSync(path, { mode });
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
   }
 }
 

@@ -67,6 +67,18 @@ async function started(
   return answer.taskId;
 }
 
+const ALL = {
+  caller: null,
+  below: null,
+  open: false,
+  unread: false,
+  conversation: null,
+  status: null,
+  parentTaskId: null,
+  limit: 10,
+  before: null,
+} as const;
+
 type Family = {
   readonly a: string;
   readonly b: string;
@@ -342,6 +354,20 @@ describe("what a child sees and may do", () => {
     expect(await told(ALICE)).toEqual([mine]);
   });
 
+  it("is announced to it until it has heard of it itself: that others looked on says nothing (P9, P16)", async () => {
+    await using test = await start();
+    const child = await childOf(test, await started(test, "review-auth-1"));
+    const b = await started(test, "review-auth-2", child, DONE);
+    const told = await test.peek({ taskIds: [b] });
+    const again = await test.peek({ taskIds: [b], after: `a1:${b.slice(-8)}.9.9` });
+    expect([told, again].map(({ structured }) => structured["status"])).toEqual(["completed", "completed"]);
+    const pending = (await test.call("task_list", {}, { caller: child })).structured["pendingCompletions"];
+    const shown = listAt((await test.call("task_list", {}, { caller: child })).structured, "tasks");
+    expect(pending ?? shown).toMatchObject([{ taskId: b }]);
+    const [task] = await test.store.list({ ...ALL, idPrefix: b }).then(({ tasks }) => tasks);
+    expect(task?.acknowledgedThrough).toBe(0);
+  });
+
   it("is its own to wait for, and not its root caller's unless that names it (P16)", async () => {
     await using test = await start();
     const a = await started(test, "task-a-of-alice");
@@ -357,6 +383,28 @@ describe("what a child sees and may do", () => {
       taskId: b,
     });
     expect((await test.call("task_wait", { taskIds: [b] })).taskId).toBe(b);
+  });
+
+  it("to others may do no more than it may itself: a reader starts no writer, and nothing at a higher level (P18)", async () => {
+    await using test = await start({ settings: { permissionsMax: "full" } });
+    const reader = await childOf(test, await started(test, "review-auth-1", ALICE, OPEN, { role: "review" }));
+    const writes = { role: "implementation", cwd: "/shop/web" };
+    const refused = await test.delegate("write-auth-1", OPEN, { ...writes, access: "write" }, { caller: reader });
+    expect([codeOf(refused), refused.structured["created"]]).toEqual(["permission_limit", "none"]);
+    expect(refused.say).toBe(
+      "NOT STARTED (permission_limit): asked for access write, allowed is read (setting the access of your own task).",
+    );
+    expect(at(refused.structured, "next", "change")).toEqual({ access: "read" });
+    const higher = await test.delegate("review-auth-2", OPEN, { permissions: "ask" }, { caller: reader });
+    expect(codeOf(higher)).toBe("permission_limit");
+    // What is not said is what it may: a reader's helper reads, whatever its role.
+    const helper = await test.delegate("write-auth-2", OPEN, writes, { caller: reader });
+    expect(at(helper.structured, "workspace", "access")).toBe("read");
+    const writer = await childOf(test, await started(test, "write-auth-3", ALICE, OPEN, { role: "implementation" }));
+    const full = await test.delegate("write-auth-4", OPEN, { ...writes, permissions: "full" }, { caller: writer });
+    expect(codeOf(full)).toBe("permission_limit");
+    const asked = await test.delegate("review-auth-5", OPEN, { permissions: "plan" }, { caller: writer });
+    expect(asked.structured["created"]).toBe("new");
   });
 
   it("of a directory in which its own line writes is that it may read there (P10, P16)", async () => {
@@ -393,9 +441,10 @@ describe("what a child sees and may do", () => {
   it("of a directory in which a sibling writes is since when; below it, who (P10, P16)", async () => {
     await using test = await start();
     const write = { role: "implementation", cwd: "/shop/a" };
-    const a = await started(test, "task-a-of-alice");
+    const elsewhere = { role: "implementation", cwd: "/shop/b" };
+    const a = await started(test, "task-a-of-alice", ALICE, OPEN, elsewhere);
     const childOfA = await childOf(test, a);
-    const b = await started(test, "task-b-below-a", childOfA);
+    const b = await started(test, "task-b-below-a", childOfA, OPEN, { ...elsewhere, cwd: "/shop/c" });
     const sibling = await started(test, "sibling-of-b-1", childOfA, OPEN, write);
     const busy = await test.delegate("write-below-b", OPEN, write, { caller: await childOf(test, b) });
     expect(at(busy.structured, "related")).toMatchObject({ mine: false });
@@ -777,6 +826,25 @@ describe("a place is not held by a child that waits for its own", () => {
     test.driver.release("a");
     await test.settle();
     expect(await statusOf(test, a)).toBe("completed");
+  });
+
+  it("nor is its silence a stall: waiting for its own is its work (W8, G1)", async () => {
+    await using test = await start({ settings: { stallAfterMs: 60_000 } });
+    const a = await started(test, "review-auth-1");
+    const child = await childOf(test, a);
+    const busy = [
+      { do: "progress", toolRunning: true },
+      { do: "waitFor", name: "go" },
+    ];
+    const b = await started(test, "review-auth-2", child, busy);
+    const wait = test.call("task_wait", { taskIds: [b] }, { caller: child, sliceMaxMs: 200_000 });
+    await test.clock.advanceAndSettle(150_000);
+    expect([await phaseOf(test, a), await phaseOf(test, b)]).toEqual(["running", "running"]);
+    await test.clock.advanceAndSettle(50_000);
+    expect((await wait).structured["waitEnded"]).toBe("slice");
+    // From then on it is as silent as anybody.
+    await test.clock.advanceAndSettle(61_000);
+    expect(await phaseOf(test, a)).toBe("stalled");
   });
 
   it("and it has its place again once it goes on: nobody else is started beside it (E4, P15)", async () => {

@@ -6,6 +6,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Mark } from "../../src/core/ids.ts";
+import { probeChildGroups } from "../../src/guard/child-groups.ts";
 import { createPeers, membersOf } from "../../src/guard/peer-process.ts";
 import { parseStat } from "../../src/guard/linux-process-table.ts";
 import { plainAddress, socketsIn } from "../../src/guard/socket-table.ts";
@@ -31,7 +32,13 @@ beforeAll(async () => {
   port = typeof address === "object" && address !== null ? address.port : expect.fail("no port");
 });
 afterEach(() => {
-  for (const child of started.splice(0)) if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  for (const child of started.splice(0)) {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
+  }
 });
 afterAll(() => server.close());
 
@@ -86,6 +93,25 @@ describe.runIf(linux)("the peer of a connection", () => {
     const line = `DELEGATE_CHILD_MARK=${sibling} "$@"; true`;
     const socket = await connectionOf(["/bin/sh", "-c", line, "sh", ...client("127.0.0.1")], marked(mark));
     expect(await peers.markOf(addressOf(socket))).toBe(mark);
+  });
+
+  it("is the child whose control group it is in, whatever else it has thrown off (P18)", async (context) => {
+    const groups = probeChildGroups();
+    if (groups === null) return context.skip();
+    const mark = freshMark(DAEMON);
+    const accepted = once(server, "connection");
+    // A session of its own, no environment, no parent that is left; and a child that wears a sibling's mark.
+    const script = `setsid env -i "$0" -e "$1" 127.0.0.1 ${port} </dev/null >/dev/null 2>&1 & exit 0`;
+    groups.within(mark, () =>
+      start(["sh", "-c", script, process.execPath, CLIENT], { PATH: process.env["PATH"] ?? "" }),
+    );
+    const [socket]: Socket[] = await accepted;
+    await eventually("the helper has lost its parent", () => started.every(({ exitCode }) => exitCode !== null));
+    expect(await peers.markOf(addressOf(socket ?? expect.fail("no socket")))).toBe(mark);
+    const group = groups.of(mark);
+    group?.kill();
+    await eventually("the group is empty", () => group?.populated() === false);
+    group?.remove();
   });
 
   it("is another daemon's child where it is one, so that nobody takes it for a person (P18)", async () => {

@@ -10,7 +10,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 
 /** Inputs of each parser. */
-export const FUZZ_RUNS = Number(process.env["FUZZ_RUNS"] ?? 150);
+const FUZZ_RUNS = Number(process.env["FUZZ_RUNS"] ?? 150);
 const ON_DEMAND = process.env["FUZZ_RUNS"] !== undefined;
 const INPUT_MS = 1_000;
 const TURNS = 3;
@@ -79,7 +79,9 @@ export function fuzz<Input>(
   checkShare = 1,
 ): void {
   const numRuns = ON_DEMAND ? FUZZ_RUNS : Math.ceil(FUZZ_RUNS * checkShare);
+  // oxlint-disable-next-line vitest/expect-expect -- `timed` and whoever calls this assert
   it(
+    // oxlint-disable-next-line vitest/valid-title -- a text of whoever calls this
     title,
     async () => {
       const [first] = corpus;
@@ -105,7 +107,12 @@ export function fuzzLong(
   beginnings: readonly string[],
   check: (text: string) => void,
 ): void {
+<<<<<<< HEAD
   it(`${title} (P15)`, async () => {
+=======
+  // oxlint-disable-next-line vitest/expect-expect -- `timed` and whoever calls this assert
+  it(`${title} (P15)`, () => {
+>>>>>>> main
     for (const beginning of ["", ...beginnings.slice(0, BEGINNINGS)])
       for (const bait of baits) await timed(beginning + bait.repeat(Math.ceil(LONG_CHARACTERS / bait.length)), check);
   });
