@@ -91,7 +91,7 @@ export function fuzz<Input>(
       const startedMs = performance.now();
       await fc.assert(
         fc.asyncProperty(inputs, (input) => timed(input, check)),
-        { numRuns, timeout: ANSWER_MS, endOnFailure: ON_DEMAND },
+        { numRuns, endOnFailure: ON_DEMAND, plugins: [fc.timeout(ANSWER_MS)] },
       );
       const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
       if (ON_DEMAND) process.stdout.write(`fuzz: ${title}: ${FUZZ_RUNS} inputs in ${seconds} s\n`);
@@ -107,12 +107,8 @@ export function fuzzLong(
   beginnings: readonly string[],
   check: (text: string) => void,
 ): void {
-<<<<<<< HEAD
-  it(`${title} (P15)`, async () => {
-=======
   // oxlint-disable-next-line vitest/expect-expect -- `timed` and whoever calls this assert
-  it(`${title} (P15)`, () => {
->>>>>>> main
+  it(`${title} (P15)`, async () => {
     for (const beginning of ["", ...beginnings.slice(0, BEGINNINGS)])
       for (const bait of baits) await timed(beginning + bait.repeat(Math.ceil(LONG_CHARACTERS / bait.length)), check);
   });
