@@ -172,8 +172,9 @@ export function createWaits(world: WaitWorld): Waits {
     // A person who looks on does not speak for the caller.
     if (caller.kind === "person") return;
     for (const task of tasks) {
-      // Nor does whoever looks on at what its children have delegated: that is theirs to be told.
-      if (task.origin.parentTaskId !== parentOf(caller)) continue;
+      // Nor does whoever looks on at what its children, or another caller, have delegated: that is theirs to be told.
+      const { origin } = task;
+      if (origin.parentTaskId !== parentOf(caller) || origin.caller !== caller.name) continue;
       const told = toldOf(after, task.handle.taskId)?.news ?? null;
       const settlement = task.lastSettlement;
       if (told === null || settlement === null || told < settlement.news) continue;

@@ -57,7 +57,8 @@ export async function startPeopleServer(options: PeopleOptions = {}): Promise<Pe
   const followers = new Set<(change: TaskChangeNote) => void>();
   const revoked = new Set<string>();
   const log = createQuietLog();
-  const authenticate: Authenticate = (token) => {
+  const authenticate: Authenticate = async (token) => {
+    await options.beforeAuthenticated?.();
     const name = /^token-of-(\w+)$/.exec(token ?? "")?.[1];
     if (name === undefined) return { problem: token === null ? "missing" : "unknown" };
     return revoked.has(name) ? { problem: "revoked" } : callerNamed(name);
