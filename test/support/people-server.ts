@@ -49,6 +49,8 @@ export type PeopleOptions = Partial<Pick<UpkeepRouteOptions, "keepAliveMs" | "st
   readonly tools?: readonly Tool[];
   /** The answer of every tool of `/api`. */
   readonly answer?: (called: ToolCalled) => Readonly<Record<string, unknown>>;
+  /** Runs before a request's token is looked at. */
+  readonly beforeAuthenticated?: () => Promise<void>;
 };
 
 export async function startPeopleServer(options: PeopleOptions = {}): Promise<PeopleServer> {
