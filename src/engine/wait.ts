@@ -104,7 +104,7 @@ export function createWaits(world: WaitWorld): Waits {
 
   async function answerOf(seeing: Seeing, quietSlices: number, caller: Caller): Promise<Answer> {
     const { seen, told: watched, ended } = seeing;
-    const storageTrouble = seeing.unread || !store.healthy();
+    let storageTrouble = seeing.unread || !store.healthy();
     const single = seen[0];
     if (watched.taskIds.length === 1 && watched.unknown.length === 0 && single !== undefined) {
       const before = toldOf(watched.after, single.handle.taskId);
@@ -113,8 +113,11 @@ export function createWaits(world: WaitWorld): Waits {
     }
     const items: WaitItem[] = watched.unknown.map((asked) => ({ kind: "unknown", asked }));
     for (const task of seen) {
-      if (isNews(task, newsTold(watched, task))) items.push({ kind: "news", item: await presenter.item(task, caller) });
-      else items.push({ kind: "quiet", view: presenter.view(task, caller) });
+      if (isNews(task, newsTold(watched, task))) {
+        const { shown, isRead } = await presenter.item(task, caller);
+        items.push({ kind: "news", item: shown });
+        storageTrouble ||= !isRead;
+      } else items.push({ kind: "quiet", view: presenter.view(task, caller) });
     }
     return {
       kind: "tasks",
