@@ -90,6 +90,7 @@ describe("a stream of events", () => {
       return reader.status === 200;
     });
     await eventually("nobody follows", () => server.followers() === 0);
+    expect(server.followers()).toBe(0);
   });
 
   it("cuts a reader that takes nothing, keeps the others, and says why (P15)", async () => {

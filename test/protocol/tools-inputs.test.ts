@@ -164,7 +164,9 @@ describe("a slip", () => {
     for (const options of [many, { effort: "x".repeat(65_536) }]) {
       const answer = await client.call("delegate_task", fakeWork(KEY, OPEN, { options }));
       expect([codeOf(answer), answer.structured["created"]]).toEqual(["invalid_arguments", "none"]);
-      expect(at(answer.structured, "next", "change", "options")).toBe("at most 32 options of 65536 characters together");
+      expect(at(answer.structured, "next", "change", "options")).toBe(
+        "at most 32 options of 65536 characters together",
+      );
     }
   });
 
