@@ -3,6 +3,7 @@
  * breaks the answer's own shape (PE3). Over HTTP, through the official clients.
  */
 
+import { eventually } from "../support/processes.ts";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -276,6 +277,8 @@ describe("an id", () => {
     await using daemon = await startTestDaemon();
     await using bob = await daemon.client("1.x", "bob");
     await delegated(bob, "review-of-bob");
+    // What is compared must not change meanwhile.
+    await eventually("the child", () => daemon.engine.load().running === 1);
     await using alice = await daemon.client();
     const { structured } = await alice.call("delegate_task", fakeWork(KEY, [{ do: "say", text: "secret" }]));
     const kinds = [
