@@ -158,6 +158,19 @@ describe("a slip", () => {
     }
   });
 
+  it("of too many or too long options names the limit, and nothing is created (P15)", async () => {
+    await using daemon = await startTestDaemon();
+    await using client = await daemon.client();
+    const many = Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`option-${index}`, "on"]));
+    for (const options of [many, { effort: "x".repeat(65_536) }]) {
+      const answer = await client.call("delegate_task", fakeWork(KEY, OPEN, { options }));
+      expect([codeOf(answer), answer.structured["created"]]).toEqual(["invalid_arguments", "none"]);
+      expect(at(answer.structured, "next", "change", "options")).toBe(
+        "at most 32 options of 65536 characters together",
+      );
+    }
+  });
+
   it.each([
     ["a list", []],
     ["a text", "taskIds"],
