@@ -6,7 +6,7 @@
 
 import type { NextStep } from "../core/next-step.ts";
 import type { Rejection } from "../core/rejection.ts";
-import type { AgentChoice, Permission, Spec, Task } from "../core/task.ts";
+import { type AgentChoice, PERMISSIONS, type Permission, type Spec, type Task } from "../core/task.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import { invalid, rejection, unknownAgent } from "./rejections.ts";
 
@@ -16,22 +16,28 @@ export type Wish = {
   readonly options: Readonly<Record<string, string>>;
 };
 
-/** What a continuation changes of who works; `choice` null if nothing. */
+/**
+ * What a continuation changes of who works; `choice` null if nothing. What the operator allows now counts, not what was allowed
+ * when the task began.
+ */
 export function chosenAgent(
   wish: Wish,
   task: Task,
   settings: EngineSettings,
 ): { readonly kind: "chosen"; readonly choice: AgentChoice | null } | Rejection {
   const hasOptions = Object.keys(wish.options).length > 0;
-  if (wish.agent === null && wish.model === null && !hasOptions) return { kind: "chosen", choice: null };
   // What is queued before this message is done first, with whom it names.
   const queued = task.messages.findLast(({ choice }) => choice !== null)?.choice;
   const spec: Spec = { ...task.spec, ...queued };
   const name = wish.agent ?? spec.agent;
   const agent = settings.agents.get(name);
   if (agent === undefined) return unknownAgent(name, settings);
-  const refused = notOffered(name, agent, wish) ?? beyondLevel(name, agent, spec.permissions);
+  const refused =
+    notOffered(name, agent, wish) ??
+    beyondMax(spec.permissions, settings.permissionsMax, { kind: "ask_user" }) ??
+    beyondLevel(name, agent, spec.permissions);
   if (refused !== null) return refused;
+  if (wish.agent === null && wish.model === null && !hasOptions) return { kind: "chosen", choice: null };
   const same = name === spec.agent;
   const kept = same ? { model: spec.model, options: spec.options } : { model: agent.model, options: {} };
   const choice: AgentChoice = {
@@ -51,6 +57,11 @@ export function notOffered(name: string, { driver }: AgentSettings, { model, opt
   if (model !== null) return invalid([{ field: "model", expected: `nothing: agent ${name} takes no model` }]);
   if (Object.keys(options).length === 0) return null;
   return invalid([{ field: "options", expected: `nothing: agent ${name} has no options` }]);
+}
+
+export function beyondMax(asked: Permission, max: Permission, next: NextStep): Rejection | null {
+  if (PERMISSIONS.indexOf(asked) <= PERMISSIONS.indexOf(max)) return null;
+  return rejection("permission_limit", next, { asked, allowed: max, setting: "permissions.max" });
 }
 
 /** An agent that cannot be held to a level is given no task at it, unless the operator trusts it. */

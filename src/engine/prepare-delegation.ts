@@ -5,13 +5,12 @@
  * Invariant: nothing is written; what is refused here has left no trace.
  */
 
-import type { NextStep } from "../core/next-step.ts";
 import type { Code, Rejection } from "../core/rejection.ts";
 import { type Access, PERMISSIONS, type Permission, type Role, type Spec } from "../core/task.ts";
 import type { DelegateRequest, KeyedCall } from "../ports/engine.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import type { Workspace } from "../ports/workspace.ts";
-import { beyondLevel, notOffered } from "./chosen-agent.ts";
+import { beyondLevel, beyondMax, notOffered } from "./chosen-agent.ts";
 import { invalid, rejection, unknownAgent } from "./rejections.ts";
 
 export type PrepareWorld = {
@@ -44,7 +43,10 @@ export async function prepareDelegation(
   const max = ceiling === null ? settings.permissionsMax : lower(settings.permissionsMax, ceiling.permissions);
   const permissions = request.permissions ?? defaultPermission(access, max);
   const limited =
-    tooMuch(permissions, settings.permissionsMax) ??
+    beyondMax(permissions, settings.permissionsMax, {
+      kind: "fix",
+      change: { permissions: settings.permissionsMax },
+    }) ??
     beyondCeiling(access, permissions, ceiling) ??
     beyondLevel(agentName, agent, permissions) ??
     unsupported(request) ??
@@ -110,12 +112,6 @@ function defaultPermission(access: Access, max: Permission): Permission {
 function titleOf(task: string): string {
   const line = task.trim().split("\n", 1)[0] ?? "";
   return line.length <= 60 ? line : `${line.slice(0, 59).replace(/[\ud800-\udbff]$/u, "")}…`;
-}
-
-function tooMuch(asked: Permission, max: Permission): Rejection | null {
-  if (PERMISSIONS.indexOf(asked) <= PERMISSIONS.indexOf(max)) return null;
-  const next: NextStep = { kind: "fix", change: { permissions: max } };
-  return rejection("permission_limit", next, { asked, allowed: max, setting: "permissions.max" });
 }
 
 function lower(one: Permission, other: Permission): Permission {

@@ -208,6 +208,21 @@ describe("an agent that cannot be held to a level", () => {
     expect(refused.structured).toMatchObject({ created: "none", taskId, error: { code: "permission_limit" } });
     expect(refused.say).toContain("agents.pi.trusted");
   });
+
+  it("goes on only within what the operator allows by then, also with the same agent (P18)", async () => {
+    const settings = { agents: new Map(Object.entries(agents)), defaultAgent: null };
+    const first = await withAgents(agents);
+    const { taskId } = await first.delegate(KEY, [say("x")], { agent: "mine", permissions: "ask" });
+    await first.settle();
+    await using second = await first.restart({ settings: { ...settings, permissionsMax: "plan" } });
+    const message = JSON.stringify([say("more")]);
+    const refused = await second.call("task_continue", { taskId, clientRequestId: "continue-1", message });
+    expect(refused.structured).toMatchObject({ created: "none", taskId, error: { code: "permission_limit" } });
+    expect(refused.say).toContain("permissions.max");
+    await using third = await second.restart({ settings });
+    const sent = await third.call("task_continue", { taskId, clientRequestId: "continue-1", message });
+    expect(sent.structured["created"]).toBe("new");
+  });
 });
 
 describe("the probe of programs", () => {
