@@ -268,6 +268,31 @@ describe("codex as a child", () => {
   );
 
   it(
+    "killed before its record holds a new message is given that message, not told to go on (P6)",
+    async () => {
+      const { harness, prompt } = await scene({ id: "codex-before", steps: [{ text: "first" }] });
+      const order = orderFor(harness, { prompt });
+      const first = start(order);
+      expect(await finish(first, order)).toMatchObject({ end: "success" });
+      const message = models.add({ id: "codex-message", steps: [DONE] });
+      const history = [{ message: prompt, result: "first" }];
+      const next = orderFor(harness, { prompt: message, history, nativeSessionId: threadOf(first) });
+      let bounds = 0;
+      const killed = recordRun({ driver, tools: { children, clock, log } }, next, async (event) => {
+        if (event.kind === "bound" && ++bounds === 2) process.kill(event.process?.pid ?? 0, "SIGKILL");
+      });
+      expect(await finish(killed, next)).toMatchObject({ end: "lost" });
+      const again = orderFor(harness, { ...next, mark: orderFor(harness, {}).mark, cause: "recovering" });
+      const resumed = start(again);
+      expect(await finish(resumed, again), JSON.stringify(resumed.events)).toMatchObject({
+        end: "success",
+        text: DONE.text,
+      });
+    },
+    TEST_MAX_MS,
+  );
+
+  it(
     "cancelled with a tool at work leaves nothing (P12)",
     async () => {
       const harness = await makeHarness("codex", { models: models.url });
@@ -277,7 +302,8 @@ describe("codex as a child", () => {
       const run = start(order);
       await eventually("the tool works", () => contents(made) !== "", 60_000);
       run.abort();
-      await run.done;
+      const last = await run.done;
+      expect(last?.kind).not.toBe("end");
       await stop(order);
     },
     TEST_MAX_MS,

@@ -12,7 +12,7 @@ import type { Child } from "../../ports/children.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type Fields, fieldsIn, isFields, numberIn, textIn } from "../acp/acp-fields.ts";
 import { type Loss, lossOf } from "../agent-loss.ts";
-import { readLines } from "../line-reader.ts";
+import { type Line, readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";
 import { untilQuiet } from "../until-quiet.ts";
 
@@ -92,19 +92,7 @@ export function openCodexConnection(child: Child, clock: Clock, listener: CodexL
       yield chunk;
     }
   }
-  async function pump(): Promise<"closed" | "line_too_long"> {
-    let garbage = false;
-    for await (const { text, cut } of readLines(watched())) {
-      if (cut) return "line_too_long";
-      if (text.trim() === "") continue;
-      const message = parse(text);
-      if (message !== null) await take(message);
-      else if (!garbage) await listener.onGarbage(text);
-      garbage ||= message === null;
-    }
-    return "closed";
-  }
-  const pumped = pump();
+  const pumped = pump(readLines(watched()), take, listener.onGarbage);
   // A background process of the agent may hold its output open.
   const gone = child.ended.then(() => untilQuiet(clock, () => lastByteMs)).then(() => "closed" as const);
   const loss = Promise.race([pumped, gone])
@@ -130,6 +118,24 @@ export function openCodexConnection(child: Child, clock: Clock, listener: CodexL
       await pumped.catch(() => undefined);
     },
   };
+}
+
+/** Reads to the end, or to a line past the limit. */
+async function pump(
+  lines: AsyncIterable<Line>,
+  take: (message: Incoming) => Promise<void>,
+  onGarbage: CodexListener["onGarbage"],
+): Promise<"closed" | "line_too_long"> {
+  let garbage = false;
+  for await (const { text, cut } of lines) {
+    if (cut) return "line_too_long";
+    if (text.trim() === "") continue;
+    const message = parse(text);
+    if (message !== null) await take(message);
+    else if (!garbage) await onGarbage(text);
+    garbage ||= message === null;
+  }
+  return "closed";
 }
 
 type Incoming =
@@ -185,6 +191,7 @@ function createOpenRequests(): OpenRequests {
   let open = 0;
   let closed = false;
   let stirred = Promise.withResolvers<void>();
+  const hasRoom = (): boolean => closed || open < OPEN_REQUESTS_MAX;
   const stir = (): void => {
     stirred.resolve();
     stirred = Promise.withResolvers<void>();
@@ -198,7 +205,7 @@ function createOpenRequests(): OpenRequests {
       stir();
     },
     async room() {
-      while (!closed && open >= OPEN_REQUESTS_MAX) await stirred.promise;
+      while (!hasRoom()) await stirred.promise;
     },
     close() {
       closed = true;

@@ -21,12 +21,15 @@ export type CodexTurn = {
   id(): string | null;
   /** The turn as it was told at its end. */
   readonly completed: Promise<Fields>;
-  /** Nothing more belongs to the turn. `last`: the result if it ended well; `partial`: the newest text that there was. */
-  end(): Promise<{ readonly last: string | null; readonly partial: string | null }>;
+  /** Nothing more belongs to the turn. */
+  end(): Promise<TurnText>;
   usage(): Usage | null;
   /** The account's limits, as far as they were told. */
   limits(): Fields;
 };
+
+/** `last`: the last message, the result if the turn ended well; `partial`: the newest text that there was. */
+export type TurnText = { readonly last: string | null; readonly partial: string | null };
 
 export type CodexTurnTools = {
   readonly items: CodexItems;
@@ -39,90 +42,43 @@ const NOTES_MAX = 100;
 const NOTE_CHARACTERS_MAX = 2_000;
 
 export function createCodexTurn({ items, progress, report, resultBytesMax }: CodexTurnTools): CodexTurn {
-  const message = createMessageText(resultBytesMax);
+  const messages = createMessages(report, resultBytesMax);
+  const notes = createNotes(report);
   const completed = Promise.withResolvers<Fields>();
-  const noted = new Set<string>();
   let thread: string | null = null;
   let turnId: string | null = null;
-  let messageId: string | null = null;
-  let last: string | null = null;
-  let partial: string | null = null;
   let totalBefore: Fields | null = null;
   let total: Fields | null = null;
   let limits: Fields = {};
 
-  const sayMessage = async (): Promise<string | null> => {
-    const text = message.take();
-    messageId = null;
-    if (text === null) return null;
-    partial = text;
-    await report({ kind: "message", role: "child", text });
-    return text;
-  };
-  const note = async (text: string): Promise<void> => {
-    await progress.note(0);
-    const cut = text.slice(0, NOTE_CHARACTERS_MAX).toWellFormed();
-    if (noted.has(cut) || noted.size >= NOTES_MAX) return;
-    noted.add(cut);
-    await report({ kind: "message", role: "note", text: cut });
-  };
-  const takeDelta = async ({ itemId, delta }: Fields): Promise<void> => {
-    if (itemId !== messageId) await sayMessage();
-    messageId = textIn(itemId);
-    message.push(textIn(delta) ?? "");
-    await progress.note(0);
-  };
-  const takeStarted = async (item: Fields): Promise<void> => {
-    const isNew = items.started(item);
-    if (isNew) {
-      await sayMessage();
-      last = null;
-    }
-    await progress.note(isNew ? 1 : 0);
-  };
-  const takeCompleted = async (item: Fields): Promise<void> => {
+  const takeItem = async (method: string, item: Fields): Promise<void> => {
     if (item["type"] === "agentMessage") {
-      // Whole here; what came of it before was a part.
-      if (messageId === item["id"]) message.take();
-      else await sayMessage();
-      message.push(textIn(item["text"]) ?? "");
-      last = (await sayMessage()) ?? last;
+      if (method === "item/completed") await messages.takeWhole(item);
       return progress.note(0);
     }
-    const told = items.completed(item);
-    if (told?.isNew === true) {
-      await sayMessage();
-      last = null;
-    }
-    await progress.note(told?.isNew === true ? 1 : 0);
-    if (told !== null) await report({ kind: "message", role: "tool", text: told.piece });
-  };
-  const takeUsage = (params: Fields): void => {
-    const sum = fieldsIn(fieldsIn(params["tokenUsage"])["total"]);
-    if (thread === null || (turnId !== null && params["turnId"] !== turnId)) totalBefore = sum;
-    else total = sum;
+    const done = method === "item/completed" ? items.completed(item) : null;
+    const isNew = done === null ? method === "item/started" && items.started(item) : done.isNew;
+    if (isNew) await messages.workBegins();
+    await progress.note(isNew ? 1 : 0);
+    if (done !== null) await report({ kind: "message", role: "tool", text: done.piece });
   };
   /** What the thread tells of its turn. */
   const takeOwn = async (method: string, params: Fields): Promise<void> => {
-    switch (method) {
-      case "turn/started":
-        turnId ??= textIn(fieldsIn(params["turn"])["id"]);
-        return progress.note(0);
-      case "item/agentMessage/delta":
-        return takeDelta(params);
-      case "item/started":
-        return takeStarted(fieldsIn(params["item"]));
-      case "item/completed":
-        return takeCompleted(fieldsIn(params["item"]));
-      case "error":
-        return params["willRetry"] === true ? note(retryNote(fieldsIn(params["error"]))) : progress.note(0);
-      case "turn/completed":
-        await progress.note(0);
-        completed.resolve(fieldsIn(params["turn"]));
-        return;
-      default:
-        return progress.note(0);
-    }
+    if (method === "item/started" || method === "item/completed") return takeItem(method, fieldsIn(params["item"]));
+    if (method === "turn/started") turnId ??= textIn(fieldsIn(params["turn"])["id"]);
+    if (method === "item/agentMessage/delta") await messages.takeDelta(params);
+    if (method === "error" && params["willRetry"] === true) await notes.say(retryNote(fieldsIn(params["error"])));
+    await progress.note(0);
+    if (method === "turn/completed") completed.resolve(fieldsIn(params["turn"]));
+  };
+  /** What is told of the account and of the thread as a whole. */
+  const takeSums = (method: string, params: Fields): void => {
+    if (method === "account/rateLimits/updated")
+      limits = { ...limits, ...withoutNulls(fieldsIn(params["rateLimits"])) };
+    if (method !== "thread/tokenUsage/updated") return;
+    const sum = fieldsIn(fieldsIn(params["tokenUsage"])["total"]);
+    if (thread === null || (turnId !== null && params["turnId"] !== turnId)) totalBefore = sum;
+    else total = sum;
   };
   return {
     begin(threadId, isNew) {
@@ -130,20 +86,22 @@ export function createCodexTurn({ items, progress, report, resultBytesMax }: Cod
       if (isNew) totalBefore = {};
     },
     async take(method, params) {
-      if (method === "thread/tokenUsage/updated") takeUsage(params);
-      if (method === "account/rateLimits/updated")
-        limits = { ...limits, ...withoutNulls(fieldsIn(params["rateLimits"])) };
+      if (thread !== null && params["threadId"] === thread) {
+        takeSums(method, params);
+        await takeOwn(method, params);
+      } else {
+        // The sums of a thread that was taken up come before its turn.
+        if (thread === null || params["threadId"] === undefined) takeSums(method, params);
+        await progress.note(0);
+      }
       const general = generalNote(method, params);
-      if (general !== null) return note(general);
-      const own = thread !== null && params["threadId"] === thread;
-      return own ? takeOwn(method, params) : progress.note(0);
+      if (general !== null) await notes.say(general);
     },
     id: () => turnId,
     completed: completed.promise,
     async end() {
       thread = null;
-      const broken = await sayMessage();
-      return { last: broken === null ? last : null, partial };
+      return messages.end();
     },
     usage() {
       if (total === null || totalBefore === null) return null;
@@ -154,6 +112,65 @@ export function createCodexTurn({ items, progress, report, resultBytesMax }: Cod
       };
     },
     limits: () => limits,
+  };
+}
+
+type Messages = {
+  takeDelta(params: Fields): Promise<void>;
+  /** A message item that is complete. */
+  takeWhole(item: Fields): Promise<void>;
+  workBegins(): Promise<void>;
+  end(): Promise<TurnText>;
+};
+
+function createMessages(report: Report, bytesMax: number): Messages {
+  const message = createMessageText(bytesMax);
+  let openId: string | null = null;
+  let last: string | null = null;
+  let partial: string | null = null;
+
+  const say = async (): Promise<string | null> => {
+    const text = message.take();
+    openId = null;
+    if (text === null) return null;
+    partial = text;
+    await report({ kind: "message", role: "child", text });
+    return text;
+  };
+  return {
+    async takeDelta({ itemId, delta }) {
+      if (itemId !== openId) await say();
+      openId = textIn(itemId);
+      message.push(textIn(delta) ?? "");
+    },
+    async takeWhole({ id, text }) {
+      // It holds what came of it before.
+      if (openId === id) message.take();
+      else await say();
+      message.push(textIn(text) ?? "");
+      last = (await say()) ?? last;
+    },
+    async workBegins() {
+      await say();
+      last = null;
+    },
+    async end() {
+      const broken = await say();
+      return { last: broken === null ? last : null, partial };
+    },
+  };
+}
+
+/** Each note once: Codex repeats its warnings in every turn. */
+function createNotes(report: Report): { say(text: string): Promise<void> } {
+  const said = new Set<string>();
+  return {
+    async say(text) {
+      const cut = text.slice(0, NOTE_CHARACTERS_MAX).toWellFormed();
+      if (said.has(cut) || said.size >= NOTES_MAX) return;
+      said.add(cut);
+      await report({ kind: "message", role: "note", text: cut });
+    },
   };
 }
 
