@@ -47,6 +47,15 @@ const bounded = (bytesMax: number, what: string) =>
     .refine((text) => !text.includes("\u0000"), "text without NUL characters")
     .describe(what);
 
+/** They are a part of the task from then on, which is written anew with every step of its child: so they are short. */
+const options = z
+  .record(z.string(), z.string())
+  .refine(
+    (given) =>
+      JSON.stringify(given).length <= LIMITS.optionsCharactersMax && Object.keys(given).length <= LIMITS.optionsMax,
+    `at most ${LIMITS.optionsMax} options of ${LIMITS.optionsCharactersMax} characters together`,
+  );
+
 export const DELEGATE = z.strictObject({
   clientRequestId: key,
   task: bounded(
@@ -60,7 +69,7 @@ export const DELEGATE = z.strictObject({
     .describe("Default general. research, review and design read only unless access says otherwise."),
   agent: plainWord("Which agent; default: the operator's.").optional(),
   model: plainWord("Model of that agent.").optional(),
-  options: z.record(z.string(), z.string()).optional().describe("Options that the agent advertises."),
+  options: options.optional().describe("Options that the agent advertises."),
   cwd: z.string().min(1).max(4096).optional().describe("Directory that the child works in."),
   access: z.enum(["read", "write"]).optional().describe("Whether the child may change files."),
   isolation: z.enum(["auto", "shared", "worktree"]).optional().describe("Where a writer works."),
@@ -96,7 +105,7 @@ export const CONTINUE = z.strictObject({
     .describe("Copy from the last answer: if somebody has continued the task since, nothing is sent."),
   agent: plainWord("Another agent for the same task.").optional(),
   model: plainWord("Another model.").optional(),
-  options: z.record(z.string(), z.string()).optional(),
+  options: options.optional(),
   mode: z.enum(["async", "wait"]).optional(),
   waitMs: waitMs.optional(),
   timeoutMs: waitMs.optional().describe("Same as waitMs."),

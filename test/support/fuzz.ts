@@ -10,7 +10,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 
 /** Inputs of each parser. */
-export const FUZZ_RUNS = Number(process.env["FUZZ_RUNS"] ?? 150);
+const FUZZ_RUNS = Number(process.env["FUZZ_RUNS"] ?? 150);
 const ON_DEMAND = process.env["FUZZ_RUNS"] !== undefined;
 const INPUT_MS = 1_000;
 const WITHIN_MS = 20_000 + FUZZ_RUNS * 40;
@@ -76,7 +76,9 @@ export function fuzz<Input>(
   checkShare = 1,
 ): void {
   const numRuns = ON_DEMAND ? FUZZ_RUNS : Math.ceil(FUZZ_RUNS * checkShare);
+  // oxlint-disable-next-line vitest/expect-expect -- `timed` and whoever calls this assert
   it(
+    // oxlint-disable-next-line vitest/valid-title -- a text of whoever calls this
     title,
     async () => {
       const [first] = corpus;
@@ -102,6 +104,7 @@ export function fuzzLong(
   beginnings: readonly string[],
   check: (text: string) => void,
 ): void {
+  // oxlint-disable-next-line vitest/expect-expect -- `timed` and whoever calls this assert
   it(`${title} (P15)`, () => {
     for (const beginning of ["", ...beginnings.slice(0, BEGINNINGS)])
       for (const bait of baits) void timed(beginning + bait.repeat(Math.ceil(LONG_CHARACTERS / bait.length)), check);

@@ -10,7 +10,7 @@
 import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
 import type { Child } from "../../ports/children.ts";
 import { type Fields, fieldsIn, textIn } from "../acp/acp-fields.ts";
-import { COMPLAINT_BYTES_MAX, lossVerdict } from "../agent-loss.ts";
+import { COMPLAINT_BYTES_MAX, complaintOf, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { GO_ON, withHistory } from "../child-prompt.ts";
 import { createProgressGate } from "../progress-gate.ts";
@@ -103,6 +103,8 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
     const sideEffects = (scene.prompted && order.spec.access === "write") || items.changedSomething();
     const verdict: DriverEnd =
       ending.end === "success" && last === null ? { end: "fault", fault: { empty: true } } : ending;
+    const complaint = complaintOf(verdict, stderr.text());
+    if (complaint !== "") await report({ kind: "message", role: "note", text: complaint });
     const text = ending.end === "success" ? (last ?? partial) : partial;
     await report({ kind: "end", text, sideEffects, usage: turn.usage(), ...verdict });
   } finally {
