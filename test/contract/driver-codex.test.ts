@@ -438,7 +438,7 @@ describe("the program", () => {
     ["the binary beside it, where there is one", 1, "native"],
     ["the launcher, where there is none", 0, "launcher"],
     ["the launcher, where there are several and nobody knows which fits", 2, "launcher"],
-  ])("behind the package's launcher is %s (A8)", async (_, binaries, expected) => {
+  ])("behind the package's launcher is %s (G6)", async (_, binaries, expected) => {
     const { path } = installed(`install-${binaries}`, binaries);
     const setting = { on: { initialize: [{ exit: 1 }] } };
     const env = { PATH: path, CODEX_AGENT: JSON.stringify(setting) };
