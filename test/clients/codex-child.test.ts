@@ -371,6 +371,27 @@ describe("codex as a child", () => {
   );
 
   it(
+    "accepting edits writes in its folder without asking, and its sandbox keeps the rest of the machine from it (P18)",
+    async () => {
+      const harness = await makeHarness("codex", { models: models.url });
+      const made = path.join(harness.dir, "edit.txt");
+      const outside = `/var/tmp/${path.basename(harness.dir)}`;
+      const steps = [{ shell: `echo 1 > ${made}; echo 2 > ${outside}` }, { text: "edited" }];
+      const order = orderFor(
+        harness,
+        { prompt: models.add({ id: "codex-edit", steps }) },
+        { permissions: "accept_edits" },
+      );
+      const run = start(order);
+      expect(await finish(run, order), JSON.stringify(run.events)).toMatchObject({ end: "success", text: "edited" });
+      expect(run.questions).toEqual([]);
+      expect(contents(made)).toBe("1\n");
+      expect(existsSync(outside)).toBe(false);
+    },
+    TEST_MAX_MS,
+  );
+
+  it(
     "whose thread is not there has lost its context; one that another process holds is a passing trouble (P13)",
     async () => {
       const { harness, prompt } = await scene({ id: "codex-held", steps: [{ shell: "sleep 60" }, DONE] });

@@ -654,9 +654,22 @@ describe("a request for leave", () => {
   });
 
   it("for a tool of an MCP server is asked; a form for a person is cancelled and noted", async () => {
-    const tool = { mode: "form", serverName: "m", message: "Call t?", requestedSchema: { properties: {} } };
+    const tool = {
+      mode: "form",
+      serverName: "m",
+      message: "Call t?",
+      requestedSchema: { properties: {} },
+      _meta: { codex_approval_kind: "mcp_tool_call", tool_params: { a: 1 } },
+    };
     const asked = { ask: "mcpServer/elicitation/request", params: tool };
-    expect((await asking([asked], "allow_once")).answer).toMatchObject({ action: "accept" });
+    const given = await asking([asked], "allow_once");
+    expect(given.answer).toMatchObject({ action: "accept" });
+    expect(given.questions[0]).toMatchObject({
+      action: { tool: "MCP server m", arguments: '{"a":1}' },
+      prompt: "Call t?",
+    });
+    const install = { ...tool, _meta: { codex_approval_kind: "tool_suggestion" } };
+    expect((await asking([{ ...asked, params: install }], null, "full")).answer).toMatchObject({ action: "cancel" });
     const form = { ...tool, requestedSchema: { properties: { name: { type: "string" } } } };
     const { questions, answer } = await asking([{ ...asked, params: form }], "allow_once");
     expect(questions).toEqual([]);

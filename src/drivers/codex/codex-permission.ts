@@ -123,12 +123,12 @@ function accessApproval(params: Fields): Approval {
   };
 }
 
-/** Whether a tool of an MCP server may be called. Forms to fill in and pages to open are for a person at the keyboard: null. */
+/** Whether a tool of an MCP server may be called. Forms, pages to open, things to install are for a person there: null. */
 function toolApproval(params: Fields): Approval | null {
   const properties = fieldsIn(fieldsIn(params["requestedSchema"])["properties"]);
-  if (params["mode"] !== "form" || Object.keys(properties).length > 0) return null;
+  const { codex_approval_kind: kind, tool_params: given } = fieldsIn(params["_meta"]);
+  if (kind !== "mcp_tool_call" || Object.keys(properties).length > 0) return null;
   const server = textIn(params["serverName"]) ?? "";
-  const given = fieldsIn(params["_meta"])["tool_params"];
   const action = {
     tool: `MCP server ${server}`,
     ...(given === undefined ? {} : { arguments: JSON.stringify(given) }),
