@@ -223,16 +223,17 @@ describe("codex as a child", () => {
     TEST_MAX_MS,
   );
 
-  it(
-    "killed with a tool at work is lost, and goes on in its thread without repeating what is finished (P6, P14)",
-    async () => {
+  it.each(["SIGKILL", "SIGTERM"])(
+    "ended by %s with a tool at work is lost, and goes on in its thread without repeating what is finished (P6, P14)",
+    async (signal) => {
       const harness = await makeHarness("codex", { models: models.url });
       const made = path.join(harness.dir, "kill.txt");
-      const prompt = models.add({ id: "codex-kill", steps: [{ shell: `echo once >> ${made}; sleep 60` }, DONE] });
+      const id = `codex-${signal}`;
+      const prompt = models.add({ id, steps: [{ shell: `echo once >> ${made}; sleep 60` }, DONE] });
       const order = orderFor(harness, { prompt });
       const killed = start(order);
       await eventually("the tool works", () => contents(made) !== "", 60_000);
-      process.kill(pidOf(killed), "SIGKILL");
+      process.kill(pidOf(killed), signal);
       expect(await finish(killed, order)).toMatchObject({ end: "lost", sideEffects: true });
       const again = orderFor(harness, { prompt, nativeSessionId: threadOf(killed), cause: "recovering" });
       const resumed = start(again);
@@ -242,7 +243,7 @@ describe("codex as a child", () => {
       });
       expect(threadOf(resumed)).toBe(threadOf(killed));
       expect(readFileSync(made, "utf8")).toBe("once\n");
-      expect(models.seen("codex-kill").userTexts.filter((text) => text.includes(prompt))).toHaveLength(1);
+      expect(models.seen(id).userTexts.filter((text) => text.includes(prompt))).toHaveLength(1);
     },
     TEST_MAX_MS,
   );

@@ -347,6 +347,7 @@ describe("an agent", () => {
 
   it.each([
     ["is killed", [{ die: "SIGKILL" }]],
+    ["ends well in mid-turn, as one that was told to end", [{ say: "more to do" }, { exit: 0 }]],
     ["is killed while a process of it holds its output", [{ start: "holding" }, { die: "SIGKILL" }]],
   ])("that %s is lost, so that it goes on in its thread (P6, P14)", async (_, list) => {
     expect(await runToEnd(orderOf(steps(...list)))).toMatchObject({ end: "lost" });
@@ -361,6 +362,7 @@ describe("an agent", () => {
       "config",
     ],
     ["makes a thread without an id", { "thread/start": [{ result: { sandbox: { type: "readOnly" } } }] }, "unknown"],
+    ["ends at once, as if all were well", { initialize: [{ exit: 0 }] }, "exit_error"],
     ["exits at once", { initialize: [{ stderr: "no\n" }, { exit: 1 }] }, "exit_error"],
   ])("that %s is never prompted: %j → %s", async (name, on, expected) => {
     const file = folder.file(`never-${name}`);

@@ -152,9 +152,11 @@ function endOf({ status, error }: Fields, resetMs: number | null): DriverEnd {
 }
 
 /** Nothing more will come from the agent, and it has not said how its work ended. */
-async function lossEnd({ connection, stderr }: Scene): Promise<DriverEnd> {
+async function lossEnd({ connection, stderr, threadId }: Scene): Promise<DriverEnd> {
   const loss = await connection.loss;
-  return lossVerdict(loss, stderr.text());
+  // Told to end by somebody else (SIGTERM), an app server that works ends as if all were well.
+  const ended = loss.kind === "ended" && loss.end.kind === "exited" && loss.end.code === 0;
+  return ended && threadId !== null ? { end: "lost" } : lossVerdict(loss, stderr.text());
 }
 
 /** With its input closed Codex puts its house in order; whoever does not is stopped by the engine. */

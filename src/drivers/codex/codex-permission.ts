@@ -41,8 +41,8 @@ export function exceeds(level: Permission, { sandbox, approvalsReviewer }: Field
 }
 
 export const ALLOW_ONCE = "allow_once";
-export const ALLOW_FOR_SESSION = "allow_for_session";
-export const REJECT = "reject";
+const ALLOW_FOR_SESSION = "allow_for_session";
+const REJECT = "reject";
 const LABELS: Readonly<Record<string, string>> = {
   [ALLOW_ONCE]: "Allow once",
   [ALLOW_FOR_SESSION]: "Allow for the rest of this session",

@@ -32,7 +32,7 @@ export type Failed = { readonly kind: "fault"; readonly fault: FaultEvidence } |
 /** How long Codex may take for anything but a turn. */
 export const CALL_MS_MAX = 30_000;
 /** Our server in the child, and what a user's own way to the same daemon is called. */
-export const SERVER_NAME = "delegate_child";
+const SERVER_NAME = "delegate_child";
 const USERS_SERVER_NAME = "delegate";
 const TOKEN_VARIABLE = "DELEGATE_CHILD_TOKEN";
 const PLAIN_NAME = /^[A-Za-z0-9_-]+$/;
