@@ -24,6 +24,7 @@ import {
   type TestFolder,
 } from "../support/processes.ts";
 import { createScriptedChild } from "../support/scripted-child.ts";
+import { createStepClock } from "../support/step-clock.ts";
 import { createOrder, describeDriver, type RecordedRun, recordRun } from "./driver-promises.ts";
 
 const driver = createCodexDriver();
@@ -370,6 +371,19 @@ describe("an agent", () => {
     expect(classify(faultOf(end)).class).toBe(expected);
     expect(end.sideEffects).toBe(false);
     expect(methodsIn(file)).not.toContain("turn/start");
+  });
+
+  it("that never answers at its start is given up after 30 s, as a passing trouble (P13)", async () => {
+    const stepped = createStepClock();
+    const child = createScriptedChild();
+    const run = recordRun({ driver, tools: { children: child.children, clock: stepped, log } }, createOrder());
+    await run.reported("bound");
+    await eventually("it is asked", () => stepped.nextInMs() !== null);
+    await stepped.advanceAndSettle(29_000);
+    expect(run.events.at(-1)?.kind).not.toBe("end");
+    await stepped.advanceAndSettle(2_500);
+    const last = await run.done;
+    expect(last).toMatchObject({ kind: "end", end: "fault", fault: { transport: true }, sideEffects: false });
   });
 
   it("that writes what is no message is heard on, and that is noted once", async () => {
