@@ -27,7 +27,8 @@ export const ARGUMENT_NOTES: Readonly<Record<string, Readonly<Record<string, str
   },
   task_continue: {
     message: "At most 512 KiB.",
-    options: "Options that the agent advertises. At most 32, 64 KiB together. Refused for agents of the driver `command`.",
+    options:
+      "Options that the agent advertises. At most 32, 64 KiB together. Refused for agents of the driver `command`.",
     mode: "As for delegate_task.",
     waitMs: 'Only with `mode: "wait"`.',
   },

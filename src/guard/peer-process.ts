@@ -167,15 +167,19 @@ function chosenMark(innermostFirst: readonly Mark[], daemonId: string): Mark | n
   return ours ?? innermostFirst[0] ?? null;
 }
 
-/** One look is shared by all who asked before it began: a crowd of new connections costs two looks, not one each. */
+/**
+ * One look is shared by all who asked before it began, and the next one begins only after a rest as long as the last look: a
+ * loop that looks takes in one connection a turn, so without it a crowd would cost one look each.
+ */
 function sharedLook<Value>(look: () => Promise<Value>): () => Promise<Value> {
   let next: Promise<Value> | null = null;
   let running: Promise<unknown> = Promise.resolve();
   return () => {
     next ??= running.then(() => {
       next = null;
+      const beganMs = performance.now();
       const looking = look();
-      running = looking.catch(() => null);
+      running = looking.catch(() => null).then(() => delay(performance.now() - beganMs, null, { ref: false }));
       return looking;
     });
     return next;

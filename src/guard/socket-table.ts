@@ -5,7 +5,7 @@
  * Invariant: both addresses count, not the ports alone: two clients may use one port number, on 127.0.0.1 and on ::1.
  */
 
-import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { SocketAddress } from "node:net";
 import { endianness } from "node:os";
 import type { Breathe } from "./breather.ts";
@@ -24,7 +24,8 @@ const BYTES_OF_IPV6 = 16;
 
 /** Lets others run between its lines: there are as many as there are connections. */
 export async function readSocketTable(breathe: Breathe): Promise<SocketTable> {
-  return tableOf(TABLES.map(tableText).join(""), breathe);
+  const texts = await Promise.all(TABLES.map(tableText));
+  return tableOf(texts.join(""), breathe);
 }
 
 export async function tableOf(text: string, breathe: Breathe): Promise<SocketTable> {
@@ -79,9 +80,9 @@ function addressOf(hex: string): string {
 }
 
 /** Empty where there is no such table (IPv6 turned off). */
-function tableText(path: string): string {
+async function tableText(path: string): Promise<string> {
   try {
-    return readFileSync(path, "latin1");
+    return await readFile(path, "latin1");
   } catch {
     return "";
   }

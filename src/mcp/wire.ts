@@ -228,12 +228,14 @@ export function fieldsAsSent(args: unknown): { readonly [field: string]: Json | 
 /** The key if it has the right shape; contract §3 looks at it before anything else. */
 export function keyAsSent(args: unknown): string | null {
   const value = fieldsAsSent(args)["clientRequestId"];
-  const parsed = key.safeParse(value);
+  const parsed = key.safeParse(emptied(value));
   return parsed.success ? parsed.data : null;
 }
 
 const PROBLEMS_MAX = 8;
 const NAME_CHARACTERS_MAX = 60;
+/** A field of which nothing is left to be shown. */
+const NAMELESS = "(a field without a visible name)";
 
 type Kind = "array" | "number" | "boolean" | "object" | "other";
 
@@ -254,11 +256,25 @@ function normalised(args: unknown, kinds: ReadonlyMap<string, Kind>): unknown {
   const given = Object.entries(args).filter(([, value]) => value !== null);
   // Unlike an assignment this also keeps a field that is named `__proto__`, so that it is refused like any unknown one.
   return Object.fromEntries(
-    given.map(([name, value]) => [
-      name,
-      typeof value === "string" ? fromText(value, kinds.get(name) ?? "other") : value,
-    ]),
+    given.map(([name, value]) => {
+      const kind = kinds.get(name) ?? "other";
+      return [name, withoutDepth(typeof value === "string" ? fromText(value, kind) : value, kind)];
+    }),
   );
+}
+
+/**
+ * No schema looks deeper than into one list or record, but its checks do look at what an object calls its `length`, and throw
+ * where that is no value to compare. An object in the wrong place is wrong whatever it holds.
+ */
+function withoutDepth(value: unknown, kind: Kind): unknown {
+  if (Array.isArray(value)) return value.map(emptied);
+  if (kind !== "object" || !isFields(value)) return emptied(value);
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, emptied(field)]));
+}
+
+function emptied(value: unknown): unknown {
+  return isFields(value) ? {} : value;
 }
 
 /** A value that arrived as text where the schema wants something else. */
@@ -287,7 +303,8 @@ function problemsOf(issue: z.core.$ZodIssue, known: readonly string[]): readonly
 function unknownField(key: string, known: readonly string[]): FieldProblem {
   const meant = likeliest(key, known);
   const expected = meant === null ? "no such field: leave it out" : `no such field: did you mean ${meant}?`;
-  return { field: sanitiseLine(key, NAME_CHARACTERS_MAX), expected };
+  const field = sanitiseLine(key, NAME_CHARACTERS_MAX);
+  return { field: field === "" ? NAMELESS : field, expected };
 }
 
 function expectedOf(issue: z.core.$ZodIssue): string {
