@@ -14,6 +14,7 @@ import type { AgentConfig } from "./schema.ts";
 const LEVELS: Readonly<Record<AgentConfig["driver"], readonly Permission[]>> = {
   command: PERMISSIONS,
   acp: ["full"],
+  codex: PERMISSIONS,
   fake: PERMISSIONS,
 };
 

@@ -8,27 +8,21 @@ import { z } from "zod";
 import { durationMs, environmentName, webhookUrl, words } from "./setting-kinds.ts";
 
 /** Drivers of this version; the others are known by name so that the refusal can say so. */
-const DRIVERS = ["command", "acp", "fake"] as const;
-export const LATER_DRIVERS: readonly string[] = [
-  "claude",
-  "codex",
-  "pi",
-  "gemini",
-  "opencode",
-  "cursor-agent",
-  "model",
-];
+const DRIVERS = ["command", "acp", "codex", "fake"] as const;
+export const LATER_DRIVERS: readonly string[] = ["claude", "pi", "gemini", "opencode", "cursor-agent", "model"];
 
 export const agentSchema = z
   .strictObject({
     driver: z
       .enum(DRIVERS)
       .describe(
-        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`.",
+        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`. `codex`: Codex CLI through `codex app-server`, in the sandbox of the permission level.",
       ),
     command: words()
       .optional()
-      .describe("Program and arguments of a `command` or `acp` agent; started without a shell."),
+      .describe(
+        "Program and arguments of a `command` or `acp` agent; started without a shell. A `codex` agent has `codex` from PATH unless it is given.",
+      ),
     promptBy: z
       .enum(["stdin", "file"])
       .optional()
@@ -39,7 +33,7 @@ export const agentSchema = z
       .enum(["resume", "rerun", "fail"])
       .optional()
       .describe(
-        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`: `resume` (default) goes on in the agent's own session.",
+        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`, `codex`: `resume` (default) goes on in the agent's own session.",
       ),
     env: z
       .array(environmentName())
@@ -75,8 +69,8 @@ export const agentSchema = z
     };
     if ((agent.driver === "command" || agent.driver === "acp") && agent.command === undefined)
       refuse("command", `driver \`${agent.driver}\` needs it`);
-    if (agent.driver === "acp" && agent.promptBy === "file")
-      refuse("promptBy", "an agent of the driver `acp` gets its task by the protocol; leave it out");
+    if ((agent.driver === "acp" || agent.driver === "codex") && agent.promptBy === "file")
+      refuse("promptBy", `an agent of the driver \`${agent.driver}\` gets its task by the protocol; leave it out`);
     if (agent.driver === "command" && agent.onLoss === "resume")
       refuse("onLoss", "driver `command` has no session to resume; `fail` or `rerun`");
     for (const key of ["api", "baseUrl", "apiKeyEnv"] as const) {

@@ -27,6 +27,7 @@ function agentOf(agent: object): AgentSettings {
 describe("an agent of the driver", () => {
   it.each([
     ["acp", { levels: ["full"], onLoss: "resume", trusted: false }],
+    ["codex", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
     ["command", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "fail", trusted: true }],
     ["fake", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
   ])("%s is held to its levels, and lost as its driver says (P18)", (driver, expected) => {

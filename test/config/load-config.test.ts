@@ -299,7 +299,7 @@ const MISTAKES: readonly (readonly [what: string, given: Given, problem: string 
   [
     "a driver of a later version",
     { file: { agents: { claude: { driver: "claude" } } } },
-    "agents.claude.driver (DIR/config/config.json): expected one of command, acp, fake; claude, codex, pi, gemini, opencode, cursor-agent, model are not available in this version",
+    "agents.claude.driver (DIR/config/config.json): expected one of command, acp, codex, fake; claude, pi, gemini, opencode, cursor-agent, model are not available in this version",
   ],
   [
     "a command agent without a command",

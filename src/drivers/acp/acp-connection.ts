@@ -17,8 +17,9 @@ import {
   RequestError,
   type RequestPermissionResponse,
 } from "@agentclientprotocol/sdk";
-import type { Child, ChildEnd } from "../../ports/children.ts";
+import type { Child } from "../../ports/children.ts";
 import type { Clock } from "../../ports/clock.ts";
+import { type Loss, lossOf } from "../agent-loss.ts";
 import { readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";
 import { untilQuiet } from "../until-quiet.ts";
@@ -46,12 +47,6 @@ export type Answer =
 
 export type RpcError = { readonly code: number; readonly message: string; readonly data: unknown };
 
-export type Loss =
-  | { readonly kind: "ended"; readonly end: ChildEnd }
-  /** It runs, but has closed its output. */
-  | { readonly kind: "closed" }
-  | { readonly kind: "line_too_long" };
-
 export type AcpListener = {
   /** The parameters of a `session/update`. */
   onUpdate(params: Fields): Promise<void>;
@@ -62,8 +57,6 @@ export type AcpListener = {
   onGarbage(line: string): Promise<void>;
 };
 
-/** After its output ended: how long the process may take to end. */
-const EXIT_WAIT_MS = 1_000;
 /** Requests of the agent that have no answer yet; while there are more, nothing is read. */
 const OPEN_REQUESTS_MAX = 64;
 
@@ -122,11 +115,6 @@ async function answerOf(request: Promise<unknown>): Promise<Answer> {
     if (!(error instanceof RequestError)) return { kind: "lost" };
     return { kind: "error", error: { code: error.code, message: error.message, data: error.data } };
   }
-}
-
-async function lossOf(child: Child, clock: Clock): Promise<Loss> {
-  const ended = child.ended.then((end): Loss => ({ kind: "ended", end }));
-  return Promise.race([ended, after<Loss>(clock, EXIT_WAIT_MS, { kind: "closed" })]);
 }
 
 /** Reads to the end, or to a line past the limit. */

@@ -11,12 +11,14 @@
 
 import { methods, type RequestPermissionResponse, RequestError } from "@agentclientprotocol/sdk";
 import type { FaultEvidence } from "../../core/failure.ts";
-import type { Child, ChildEnd } from "../../ports/children.ts";
-import type { AttemptOrder, Driver, DriverEnd, DriverEvent, DriverTools } from "../../ports/driver.ts";
+import type { Child } from "../../ports/children.ts";
+import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
+import { COMPLAINT_BYTES_MAX, complaintOf, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { createProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";
-import { type AcpConnection, type AcpListener, type Answer, type Loss, openAcpConnection } from "./acp-connection.ts";
+import { createReporter, garbageNote, type Report } from "../reporter.ts";
+import { type AcpConnection, type AcpListener, type Answer, openAcpConnection } from "./acp-connection.ts";
 import { errorEvidence } from "./acp-evidence.ts";
 import { type Fields, fieldsIn, textIn } from "./acp-fields.ts";
 import { allowedBy, optionsIn, questionOf } from "./acp-permission.ts";
@@ -28,11 +30,6 @@ import { createTurn, type Turn } from "./acp-turn.ts";
 const CLOSE_MS_MAX = 2_000;
 const EXIT_MS_MAX = 1_000;
 const CANCEL_MS_MAX = 250;
-const FAULT_CHARACTERS_MAX = 2_000;
-const STDERR_BYTES_MAX = 4 * FAULT_CHARACTERS_MAX;
-const GARBAGE_CHARACTERS_MAX = 200;
-
-type Report = (event: DriverEvent) => Promise<void>;
 
 /** An attempt under way. */
 type Scene = {
@@ -76,7 +73,7 @@ async function run(order: AttemptOrder, tell: Report, tools: DriverTools): Promi
 async function follow(child: Child, order: AttemptOrder, report: Report, tools: DriverTools): Promise<void> {
   using abort = untilAborted(tools.signal);
   const reading = new AbortController();
-  const stderr = createBoundedText({ bytesMax: STDERR_BYTES_MAX, headBytes: 0 });
+  const stderr = createBoundedText({ bytesMax: COMPLAINT_BYTES_MAX, headBytes: 0 });
   const calls = createToolCalls();
   const progress = createProgressGate(tools.clock, report, calls.running);
   const turn = createTurn({ calls, progress, report, resultBytesMax: order.resultBytesMax });
@@ -109,7 +106,7 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
     await progress.flush();
     const usage = turn.usage(ending.answer);
     const verdict = verdictOf(ending, last);
-    const complaint = complaintOf(verdict, stderr);
+    const complaint = complaintOf(verdict, stderr.text());
     if (complaint !== "") await report({ kind: "message", role: "note", text: complaint });
     await report({ kind: "end", text: partial, sideEffects: mayHaveChanged(scene), usage, ...verdict });
   } finally {
@@ -167,39 +164,7 @@ function verdictOf(ending: Ending, last: string | null): DriverEnd {
 /** Nothing more will come from the agent, and it has not said how its work ended. */
 async function lossEnd(scene: Scene): Promise<DriverEnd> {
   const loss = await scene.connection.loss;
-  return lossVerdict(loss, scene.stderr);
-}
-
-function lossVerdict(loss: Loss, stderr: BoundedText): DriverEnd {
-  const complaint = lastWordsOf(stderr);
-  switch (loss.kind) {
-    case "line_too_long":
-      return faultEnd({ transport: true, text: "the agent wrote a line past the limit for lines" });
-    case "closed":
-      return faultEnd({ transport: true, text: `the agent closed its output and runs on. ${complaint}`.trim() });
-    case "ended":
-      return exitVerdict(loss.end, complaint);
-  }
-}
-
-function exitVerdict(end: ChildEnd, complaint: string): DriverEnd {
-  if (end.kind !== "exited") return { end: "lost" };
-  const { code, signal } = end;
-  // Killed by somebody else (the machine ran out of memory): its session is kept, and losses are counted.
-  if (signal !== null) return { end: "lost" };
-  return faultEnd({ exit: { code, signal }, ...(complaint === "" ? {} : { text: complaint }) });
-}
-
-/** What whoever looks into a fault has to read: the agent's error, and the end of what it wrote to standard error. */
-function complaintOf(verdict: DriverEnd, stderr: BoundedText): string {
-  if (verdict.end !== "fault") return "";
-  const own = verdict.fault.text ?? "";
-  const words = lastWordsOf(stderr);
-  return (own.includes(words) ? own : `${own}\n${words}`).trim();
-}
-
-function lastWordsOf(stderr: BoundedText): string {
-  return stderr.text().trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
+  return lossVerdict(loss, scene.stderr.text());
 }
 
 function mayHaveChanged({ order, prompted, calls }: Scene): boolean {
@@ -237,20 +202,6 @@ async function answerPermission(
 
 function selected(optionId: string): RequestPermissionResponse {
   return { outcome: { outcome: "selected", optionId } };
-}
-
-/** Reports one after another, and nothing once the attempt is over. */
-function createReporter(tell: Report, signal: AbortSignal): Report {
-  let turn: Promise<void> = Promise.resolve();
-  return (event) => {
-    const told = turn.then(() => (signal.aborted ? undefined : tell(event)));
-    turn = told.catch(() => undefined);
-    return told;
-  };
-}
-
-function garbageNote(line: string): string {
-  return `The agent wrote lines that are no messages of the protocol; they are left out. The first: ${line.slice(0, GARBAGE_CHARACTERS_MAX)}`;
 }
 
 function passed({ clock }: DriverTools, ms: number): Promise<void> {

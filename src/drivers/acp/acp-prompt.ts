@@ -5,8 +5,8 @@
  * agent that forgets unfinished turns, which may not have it any more.
  */
 
-import { excerpt } from "../../core/excerpt.ts";
 import type { AttemptOrder } from "../../ports/driver.ts";
+import { GO_ON, withHistory } from "../child-prompt.ts";
 import { forgetsUnfinishedTurns } from "./acp-quirks.ts";
 
 export type PromptContext = {
@@ -17,28 +17,12 @@ export type PromptContext = {
   readonly agentName: string | null;
 };
 
-const EARLIER_CHARACTERS_MAX = 20_000;
-
 const LOOK_FIRST = `An earlier attempt at the task below was interrupted from outside, and its record is gone. Parts of it may be done \
 already: look before you do anything, and do not repeat what is finished.`;
-
-const GO_ON = `Your last turn in this conversation was interrupted from outside before it ended. The last tool call may have run in part: \
-look at its effects before you do anything again. Do not repeat steps that are finished. Go on where you were, finish the task, \
-and end with your complete final answer.`;
 
 export function promptFor(order: AttemptOrder, { resumed, startedAnew, agentName }: PromptContext): string {
   if (!resumed && order.history.length > 0) return withHistory(order);
   if (!resumed) return startedAnew ? `${LOOK_FIRST}\n\n${order.prompt}` : order.prompt;
   if (order.cause === "first") return order.prompt;
   return forgetsUnfinishedTurns(agentName) ? `${GO_ON}\n\nThe task was:\n\n${order.prompt}` : GO_ON;
-}
-
-function withHistory({ history, prompt }: AttemptOrder): string {
-  const turns = history.map(
-    ({ message, result }, at) =>
-      `## Message ${at + 1}\n\n${excerpt(message, EARLIER_CHARACTERS_MAX)}\n\n## Answer ${at + 1}\n\n${
-        result === null ? "(no answer was recorded)" : excerpt(result, EARLIER_CHARACTERS_MAX)
-      }`,
-  );
-  return `This continues earlier work of which you have no memory. What was said then, oldest first:\n\n${turns.join("\n\n")}\n\n## Now\n\n${prompt}`;
 }
