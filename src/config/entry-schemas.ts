@@ -5,30 +5,24 @@
  */
 
 import { z } from "zod";
-import { durationMs, environmentName, webhookUrl, words } from "./setting-kinds.ts";
+import { durationMs, environmentName, isLoopbackUrl, providerUrl, webhookUrl, words } from "./setting-kinds.ts";
 
 /** Drivers of this version; the others are known by name so that the refusal can say so. */
-const DRIVERS = ["command", "acp", "fake"] as const;
-export const LATER_DRIVERS: readonly string[] = [
-  "claude",
-  "codex",
-  "pi",
-  "gemini",
-  "opencode",
-  "cursor-agent",
-  "model",
-];
+const DRIVERS = ["command", "acp", "fake", "model", "pi"] as const;
+export const LATER_DRIVERS: readonly string[] = ["claude", "codex", "gemini", "opencode", "cursor-agent"];
 
 export const agentSchema = z
   .strictObject({
     driver: z
       .enum(DRIVERS)
       .describe(
-        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`.",
+        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`. `model`: a model asked directly over HTTP, without tools, for tasks with `access` `read`. `pi`: Pi (`pi --mode rpc`); has no permission levels of its own, so needs `trusted`.",
       ),
     command: words()
       .optional()
-      .describe("Program and arguments of a `command` or `acp` agent; started without a shell."),
+      .describe(
+        'Program and arguments of a `command`, `acp` or `pi` agent; started without a shell. `pi` is `["pi"]` unless given, without the arguments for its mode.',
+      ),
     promptBy: z
       .enum(["stdin", "file"])
       .optional()
@@ -65,9 +59,22 @@ export const agentSchema = z
       .enum(["assumed", "explicit"])
       .optional()
       .describe("`explicit`: an ending that the agent cannot tell from a failure is refused (`failed`, `no_result`)."),
-    api: z.string().optional().describe("Only with the `model` driver, which this version does not offer."),
-    baseUrl: z.url().optional().describe("Only with the `model` driver."),
-    apiKeyEnv: environmentName().optional().describe("Only with the `model` driver."),
+    api: z
+      .enum(["anthropic", "openai"])
+      .optional()
+      .describe(
+        "Only with the `model` driver, which needs it: `anthropic` (Messages) or `openai` (chat completions and what is compatible), both streamed.",
+      ),
+    baseUrl: providerUrl()
+      .optional()
+      .describe(
+        "Only with the `model` driver, which needs it: where its API is, such as `https://api.anthropic.com` or `https://api.openai.com/v1`. https, or http to a loopback address; redirects are not followed.",
+      ),
+    apiKeyEnv: environmentName()
+      .optional()
+      .describe(
+        "Only with the `model` driver: the name of the variable that holds the API key, read when the daemon starts. Needed unless `baseUrl` is a loopback address.",
+      ),
   })
   .superRefine((agent, context) => {
     const refuse = (key: string, error: string): void => {
@@ -79,9 +86,23 @@ export const agentSchema = z
       refuse("promptBy", "an agent of the driver `acp` gets its task by the protocol; leave it out");
     if (agent.driver === "command" && agent.onLoss === "resume")
       refuse("onLoss", "driver `command` has no session to resume; `fail` or `rerun`");
-    for (const key of ["api", "baseUrl", "apiKeyEnv"] as const) {
-      if (agent[key] !== undefined) refuse(key, "belongs to the driver `model`, which this version does not offer");
+    if (agent.driver === "pi" && agent.promptBy === "file")
+      refuse("promptBy", "an agent of the driver `pi` gets its task by the protocol; leave it out");
+    if (agent.driver !== "model") {
+      for (const key of ["api", "baseUrl", "apiKeyEnv"] as const) {
+        if (agent[key] !== undefined) refuse(key, "belongs to the driver `model`; leave it out");
+      }
+      return;
     }
+    for (const key of ["command", "promptBy", "env"] as const) {
+      if (agent[key] !== undefined) refuse(key, "an agent of the driver `model` has no process; leave it out");
+    }
+    if (agent.onLoss === "resume") refuse("onLoss", "driver `model` has no session to resume; `fail` or `rerun`");
+    for (const key of ["api", "baseUrl", "model"] as const) {
+      if (agent[key] === undefined) refuse(key, "driver `model` needs it");
+    }
+    if (agent.apiKeyEnv === undefined && agent.baseUrl !== undefined && !isLoopbackUrl(agent.baseUrl))
+      refuse("apiKeyEnv", "driver `model` needs it unless `baseUrl` is a loopback address");
   })
   .meta({ expected: 'an object such as {"driver": "command", "command": ["my-agent"]}' });
 

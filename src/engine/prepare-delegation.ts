@@ -11,7 +11,7 @@ import { type Access, PERMISSIONS, type Permission, type Role, type Spec } from 
 import type { DelegateRequest, KeyedCall } from "../ports/engine.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import type { Workspace } from "../ports/workspace.ts";
-import { beyondLevel, notOffered } from "./chosen-agent.ts";
+import { beyondLevel, cannotWrite, notOffered } from "./chosen-agent.ts";
 import { invalid, rejection, unknownAgent } from "./rejections.ts";
 
 export type PrepareWorld = {
@@ -47,6 +47,7 @@ export async function prepareDelegation(
     tooMuch(permissions, settings.permissionsMax) ??
     beyondCeiling(access, permissions, ceiling) ??
     beyondLevel(agentName, agent, permissions) ??
+    cannotWrite(agentName, agent, access, READ_ONLY) ??
     unsupported(request) ??
     notOffered(agentName, agent, request);
   if (limited !== null) return refused(limited);
@@ -96,6 +97,7 @@ function specOf(
   };
 }
 
+const READ_ONLY: NextStep = { kind: "fix", change: { access: "read" } };
 const READERS: ReadonlySet<Role> = new Set(["research", "review", "design"]);
 
 function defaultAccess(role: Role): Access {
@@ -126,7 +128,7 @@ function beyondCeiling(access: Access, permissions: Permission, ceiling: Ceiling
   if (ceiling === null) return null;
   if (access === "write" && ceiling.access === "read") {
     const detail = { what: "access", asked: "write", allowed: "read", setting: "the access of your own task" };
-    return rejection("permission_limit", { kind: "fix", change: { access: "read" } }, detail);
+    return rejection("permission_limit", READ_ONLY, detail);
   }
   const allowed = ceiling.permissions;
   if (PERMISSIONS.indexOf(permissions) <= PERMISSIONS.indexOf(allowed)) return null;

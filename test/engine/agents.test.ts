@@ -28,6 +28,7 @@ function agent(change: Partial<AgentSettings> = {}): AgentSettings {
     requireEvidence: "assumed",
     env: {},
     levels: PERMISSIONS,
+    writes: true,
     ...change,
   };
 }
