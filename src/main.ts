@@ -138,7 +138,7 @@ function buildEngine({ loaded }: StartDaemonInput, world: World, mcpUrl: () => s
     createAcpDriver(),
     createFakeDriver(),
     createModelDriver(modelEndpoints(loaded)),
-    createPiDriver(),
+    withScratch(createPiDriver()),
   ];
   return createEngine({
     ...world,
