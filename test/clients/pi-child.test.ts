@@ -11,7 +11,7 @@ import { classify } from "../../src/core/classify.ts";
 import { createPiDriver } from "../../src/drivers/pi/pi-driver.ts";
 import { createGuardClock } from "../../src/guard/guard-clock.ts";
 import type { AttemptOrder, DriverAnswer, DriverEvent } from "../../src/ports/driver.ts";
-import { createOrder, type RecordedRun, recordRun } from "../contract/driver-promises.ts";
+import { createOrder, createScratch, type RecordedRun, recordRun } from "../contract/driver-promises.ts";
 import { INSTALL_TEST_MS, installHarness } from "../support/harness/install.ts";
 import { type Harness, makeHarness } from "../support/harness.ts";
 import { type Models, startModels } from "../support/models.ts";
@@ -23,6 +23,7 @@ import {
   processesMarked,
   type TestChildren,
 } from "../support/processes.ts";
+import { startTestDaemon } from "../support/test-daemon.ts";
 
 const TEST_MAX_MS = 120_000;
 const START_MAX_MS = 60_000;
@@ -51,6 +52,8 @@ function orderFor(harness: Harness, fields: Partial<AttemptOrder>): AttemptOrder
   const [program = "", ...args] = harness.executable().command;
   return createOrder({ command: [program, ...args], ...fields }, { cwd: harness.dir, permissions: "full" });
 }
+
+const ownEnv = (): Record<string, string> => ({ PATH: process.env["PATH"] ?? "" });
 
 function start(order: AttemptOrder, answer: DriverAnswer | null = null): RecordedRun {
   return recordRun({ driver, tools: { children, clock, log, ask: async () => answer } }, order);
@@ -194,7 +197,7 @@ describe("Pi as a child", () => {
   );
 
   it(
-    "killed before its first answer is in no session and begins anew under the same id (P6, P14)",
+    "killed before its first answer goes on in its session, which has the task already (P6, P14)",
     async () => {
       const harness = await makePi();
       const plan = { id: "pi-early", steps: [{ text: "all done" }], faults: [{ kind: "hang" as const, first: 1 }] };
@@ -210,7 +213,7 @@ describe("Pi as a child", () => {
       const resumed = start(again);
       expect(await finish(resumed, again)).toMatchObject({ end: "success", text: "all done" });
       expect(sessionOf(resumed)).toBe(sessionOf(run));
-      expect(pieces(resumed, "note")).toHaveLength(1);
+      expect(models.seen("pi-early").userTexts.filter((text) => text.includes(prompt))).toHaveLength(1);
     },
     TEST_MAX_MS,
   );
@@ -232,6 +235,21 @@ describe("Pi as a child", () => {
     TEST_MAX_MS,
   );
 
+  it(
+    "whose session is gone begins anew under the same id, with the task (P6)",
+    async () => {
+      const harness = await makePi();
+      const prompt = prompting({ id: "pi-gone", steps: [{ text: "all done" }] });
+      const order = orderFor(harness, { prompt, nativeSessionId: "d-gone-1", cause: "recovering" });
+      const run = start(order);
+      expect(await finish(run, order)).toMatchObject({ end: "success", text: "all done" });
+      expect(sessionOf(run)).toBe("d-gone-1");
+      expect(models.seen("pi-gone").userTexts[0]).toMatch(/^An earlier attempt/);
+      expect(pieces(run, "note")).toHaveLength(1);
+    },
+    TEST_MAX_MS,
+  );
+
   it.each(["yes", "no"])(
     "whose extension asks is answered with %s (G4, P18)",
     async (optionId) => {
@@ -243,6 +261,25 @@ describe("Pi as a child", () => {
       expect(await finish(run, order)).toMatchObject({ end: "success", text: "all done" });
       expect(run.questions).toEqual([expect.objectContaining({ prompt: expect.stringContaining(`echo 1 > ${made}`) })]);
       expect(existsSync(made)).toBe(optionId === "yes");
+    },
+    TEST_MAX_MS,
+  );
+
+  it(
+    "delegates in its turn by our tools, without a word in its own settings (C1)",
+    async () => {
+      await using daemon = await startTestDaemon();
+      const harness = await makePi();
+      using scratch = createScratch();
+      const prompt = prompting({ id: "pi-mcp", steps: [{ mcp: "list_agents", args: {} }, { text: "I saw {{last}}" }] });
+      const delegation = { url: daemon.mcpUrl, token: "token-of-pi" };
+      const env = { ...ownEnv(), DELEGATE_CHILD_URL: delegation.url, DELEGATE_CHILD_TOKEN: delegation.token };
+      const order = orderFor(harness, { prompt, delegation, env, scratchDir: scratch.path });
+      const run = start(order);
+      const end = await finish(run, order);
+      expect(end, JSON.stringify(run.events)).toMatchObject({ end: "success" });
+      expect(end.text).toContain("fake");
+      expect(pieces(run, "tool")).toEqual([expect.stringMatching(/^mcp__delegate__list_agents \(completed\)/)]);
     },
     TEST_MAX_MS,
   );

@@ -367,7 +367,6 @@ describe("a dialog of an extension", () => {
   });
 
   it("does not keep what Pi tells meanwhile from being heard", async () => {
-    const go = fresh("go");
     const order = orderOf(
       steps(
         { event: { type: "extension_ui_request", id: "x", ...confirm } },

@@ -832,7 +832,10 @@ describe("a place is not held by a child that waits for its own", () => {
     await using test = await start({ settings: { stallAfterMs: 60_000 } });
     const a = await started(test, "review-auth-1");
     const child = await childOf(test, a);
-    const busy = [{ do: "progress", toolRunning: true }, { do: "waitFor", name: "go" }];
+    const busy = [
+      { do: "progress", toolRunning: true },
+      { do: "waitFor", name: "go" },
+    ];
     const b = await started(test, "review-auth-2", child, busy);
     const wait = test.call("task_wait", { taskIds: [b] }, { caller: child, sliceMaxMs: 200_000 });
     await test.clock.advanceAndSettle(150_000);

@@ -3,7 +3,7 @@
  * good and bad. Run by Node (`node test/support/pi-agent.ts`); it uses nothing of the project, so that it can break every rule.
  *
  * The setting is a JSON object in the variable PI_AGENT; all fields are optional:
- *   {"state": "file"}            sessions are kept there once they have an answer, so that a later process knows them
+ *   {"state": "file"}            sessions are kept there from their first message on, so that a later process knows them
  *   {"log": "file"}              every record that came, one a line, after one with the arguments
  *   {"thinking": "low"}          the level that it has, whatever is asked
  *   {"on": {"get_state": [steps]}}     steps before the usual answer to a command; `refuse` and `answer` answer
@@ -40,7 +40,7 @@ let said = "";
 let outcome: Fields | null = null;
 let aborted = false;
 
-type Turn = { readonly user: string; readonly answered: boolean };
+type Turn = { readonly user: string };
 const turns: Turn[] = [...known()];
 
 function known(): readonly Turn[] {
@@ -54,10 +54,9 @@ function readState(): unknown {
   return typeof file === "string" && existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
 }
 
-/** As Pi: nothing is written before the session has an answer. */
 function keep(): void {
   const file = setting["state"];
-  if (typeof file !== "string" || !turns.some(({ answered }) => answered)) return;
+  if (typeof file !== "string") return;
   writeFileSync(file, JSON.stringify({ ...fieldsOf(readState()), [sessionId]: turns }));
 }
 
@@ -95,8 +94,6 @@ function tell(record: Fields): void {
 const USAGE = { input: 90, output: 7, cacheRead: 10, cacheWrite: 0, totalTokens: 107, cost: { total: 0.25 } };
 
 function endMessage(text: string, more: Fields): void {
-  turns.push({ ...(turns.pop() ?? { user: "" }), answered: true });
-  keep();
   const message = { role: "assistant", content: text === "" ? [] : [{ type: "text", text }], usage: USAGE, ...more };
   tell({ type: "message_end", message });
 }
@@ -192,7 +189,8 @@ async function play(steps: readonly Fields[]): Promise<void> {
 }
 
 async function runPrompt(text: string): Promise<void> {
-  turns.push({ user: text, answered: false });
+  turns.push({ user: text });
+  keep();
   const prompts = Array.isArray(setting["prompts"]) ? setting["prompts"] : [];
   tell({ type: "agent_start" });
   tell({ type: "message_end", message: { role: "user", content: [{ type: "text", text }] } });

@@ -1,8 +1,8 @@
 /**
  * From a started Pi to a session that is ready for its prompt.
  *
- * Invariant: the session's id is ours to choose, so it is known whatever becomes of the process; Pi writes a session down with
- * its first answer only, and silently begins anew under the same id if there is none.
+ * Invariant: the session's id is ours to choose, so it is known whatever becomes of the process. Pi writes a session down with
+ * its first message, and silently begins anew under the same id if there is none; so what it holds is asked, not assumed.
  * Invariant: a session that should hold earlier turns and holds nothing is `context_lost`, never a new beginning.
  * Invariant: model and thinking are what was asked for, or a fault names them.
  */
