@@ -77,34 +77,55 @@ export const agentSchema = z
       ),
   })
   .superRefine((agent, context) => {
-    const refuse = (key: string, error: string): void => {
+    for (const [key, error] of agent.driver === "model" ? modelProblems(agent) : programProblems(agent))
       context.addIssue({ code: "custom", path: [key], message: error });
-    };
-    if ((agent.driver === "command" || agent.driver === "acp") && agent.command === undefined)
-      refuse("command", `driver \`${agent.driver}\` needs it`);
-    if (agent.driver === "acp" && agent.promptBy === "file")
-      refuse("promptBy", "an agent of the driver `acp` gets its task by the protocol; leave it out");
-    if (agent.driver === "command" && agent.onLoss === "resume")
-      refuse("onLoss", "driver `command` has no session to resume; `fail` or `rerun`");
-    if (agent.driver === "pi" && agent.promptBy === "file")
-      refuse("promptBy", "an agent of the driver `pi` gets its task by the protocol; leave it out");
-    if (agent.driver !== "model") {
-      for (const key of ["api", "baseUrl", "apiKeyEnv"] as const) {
-        if (agent[key] !== undefined) refuse(key, "belongs to the driver `model`; leave it out");
-      }
-      return;
-    }
-    for (const key of ["command", "promptBy", "env"] as const) {
-      if (agent[key] !== undefined) refuse(key, "an agent of the driver `model` has no process; leave it out");
-    }
-    if (agent.onLoss === "resume") refuse("onLoss", "driver `model` has no session to resume; `fail` or `rerun`");
-    for (const key of ["api", "baseUrl", "model"] as const) {
-      if (agent[key] === undefined) refuse(key, "driver `model` needs it");
-    }
-    if (agent.apiKeyEnv === undefined && agent.baseUrl !== undefined && !isLoopbackUrl(agent.baseUrl))
-      refuse("apiKeyEnv", "driver `model` needs it unless `baseUrl` is a loopback address");
   })
   .meta({ expected: 'an object such as {"driver": "command", "command": ["my-agent"]}' });
+
+type Given = {
+  readonly driver: (typeof DRIVERS)[number];
+  readonly onLoss?: string | undefined;
+  readonly promptBy?: string | undefined;
+  readonly baseUrl?: string | undefined;
+} & { readonly [Key in "command" | "env" | "api" | "apiKeyEnv" | "model"]?: unknown };
+
+type FieldProblem = readonly [key: string, error: string];
+
+/** Of an agent that is a program. */
+function programProblems(agent: Given): readonly FieldProblem[] {
+  const { driver } = agent;
+  const problems: FieldProblem[] = MODEL_FIELDS.filter((key) => agent[key] !== undefined).map((key) => [
+    key,
+    "belongs to the driver `model`; leave it out",
+  ]);
+  if ((driver === "command" || driver === "acp") && agent.command === undefined)
+    problems.push(["command", `driver \`${driver}\` needs it`]);
+  if ((driver === "acp" || driver === "pi") && agent.promptBy === "file")
+    problems.push(["promptBy", `an agent of the driver \`${driver}\` gets its task by the protocol; leave it out`]);
+  if (driver === "command" && agent.onLoss === "resume")
+    problems.push(["onLoss", "driver `command` has no session to resume; `fail` or `rerun`"]);
+  return problems;
+}
+
+const MODEL_FIELDS = ["api", "baseUrl", "apiKeyEnv"] as const;
+const MODEL_NEEDS = ["api", "baseUrl", "model"] as const;
+const PROGRAM_FIELDS = ["command", "promptBy", "env"] as const;
+
+/** Of an agent that is a bare model. */
+function modelProblems(agent: Given): readonly FieldProblem[] {
+  const { baseUrl } = agent;
+  const problems: FieldProblem[] = [
+    ...MODEL_NEEDS.filter((key) => agent[key] === undefined).map((key) => [key, "driver `model` needs it"] as const),
+    ...PROGRAM_FIELDS.filter((key) => agent[key] !== undefined).map(
+      (key) => [key, "an agent of the driver `model` has no process; leave it out"] as const,
+    ),
+  ];
+  if (agent.onLoss === "resume")
+    problems.push(["onLoss", "driver `model` has no session to resume; `fail` or `rerun`"]);
+  if (agent.apiKeyEnv === undefined && baseUrl !== undefined && !isLoopbackUrl(baseUrl))
+    problems.push(["apiKeyEnv", "driver `model` needs it unless `baseUrl` is a loopback address"]);
+  return problems;
+}
 
 export const clientSchema = z
   .strictObject({

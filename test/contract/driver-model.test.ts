@@ -82,14 +82,16 @@ type Said = AsyncDisposable & {
 async function saying(say: (res: ServerResponse, req: IncomingMessage) => void | Promise<void>): Promise<Said> {
   const requests: Said["requests"] = [];
   let open = 0;
-  const server = createServer(async (req, res) => {
-    open += 1;
-    res.once("close", () => (open -= 1));
-    res.on("error", () => undefined);
+  const answer = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     let body = "";
     for await (const chunk of req) body += String(chunk);
     requests.push({ path: req.url ?? "", headers: req.headers, body });
     await say(res, req);
+  };
+  const server = createServer((req, res) => {
+    open += 1;
+    res.once("close", () => (open -= 1));
+    answer(req, res).catch(() => res.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();

@@ -228,13 +228,9 @@ describe("a run", () => {
   });
 
   it("says at once that a tool runs, and that it ended (W8)", async () => {
-    const go = fresh("go");
-    const order = orderOf(steps({ tool: "bash", open: true }, { waitFile: go }));
-    const run = start(order);
-    await eventually("a tool runs", () => run.events.some((event) => event.kind === "progress" && event.toolRunning));
-    run.abort();
-    await run.done;
-    await children.stop({ mark: order.mark, process: null, background: "reap" });
+    const { run } = await runToEnd(orderOf(steps({ tool: "bash" }, { say: "done" })));
+    const running = run.events.flatMap((event) => (event.kind === "progress" ? [event.toolRunning] : []));
+    expect(running.filter((now, at) => now !== running[at - 1])).toEqual([false, true, false]);
   });
 
   it("that an extension takes for itself is no run", async () => {

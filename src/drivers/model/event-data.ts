@@ -30,7 +30,10 @@ export async function* readEventData(source: AsyncIterable<Uint8Array>): AsyncGe
     }
   }
   for await (const line of readLines(counted(), LINE_BYTES_MAX)) {
-    if (line.cut) return yield TOO_LONG;
+    if (line.cut) {
+      yield TOO_LONG;
+      return;
+    }
     const text = withoutReturn(line);
     if (text === "") {
       if (data.length > 0) yield { kind: "data", text: data.join("\n") };
@@ -39,7 +42,10 @@ export async function* readEventData(source: AsyncIterable<Uint8Array>): AsyncGe
     } else if (text.startsWith("data:")) {
       const value = text.slice(text[5] === " " ? 6 : 5);
       characters += value.length;
-      if (characters > LINE_BYTES_MAX) return yield TOO_LONG;
+      if (characters > LINE_BYTES_MAX) {
+        yield TOO_LONG;
+        return;
+      }
       data.push(value);
     }
   }

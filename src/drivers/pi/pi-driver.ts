@@ -19,6 +19,7 @@ import { openPiConnection, type PiConnection } from "./pi-connection.ts";
 import { dialogAnswer, dialogIn } from "./pi-dialog.ts";
 import { outcomeEvidence, writtenEvidence } from "./pi-evidence.ts";
 import { commandFor, openPiSession } from "./pi-session.ts";
+import { createPiTools } from "./pi-tools.ts";
 import { createPiTurn, type PiTurn } from "./pi-turn.ts";
 
 const EXIT_MS_MAX = 1_000;
@@ -67,9 +68,9 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
   using abort = untilAborted(tools.signal);
   const reading = new AbortController();
   const stderr = createBoundedText({ bytesMax: STDERR_BYTES_MAX, headBytes: 0 });
-  const openTools = new Set<string>();
-  const progress = createProgressGate(tools.clock, report, () => openTools.size > 0);
-  const turn = createPiTurn({ openTools, progress, report, resultBytesMax: order.resultBytesMax });
+  const calls = createPiTools();
+  const progress = createProgressGate(tools.clock, report, calls.running);
+  const turn = createPiTurn({ calls, progress, report, resultBytesMax: order.resultBytesMax });
   const complaints = readOutput(child.stderr, reading.signal, async (bytes) => stderr.push(bytes));
   const connection: PiConnection = openPiConnection(child, tools.clock, {
     onEvent: (event) =>
@@ -84,7 +85,7 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
     if (ended.end.end === "success") await leave(scene);
     await connection.close();
     await progress.flush();
-    const sideEffects = (scene.prompted && order.spec.access === "write") || turn.changedSomething();
+    const sideEffects = (scene.prompted && order.spec.access === "write") || calls.changedSomething();
     await report({ kind: "end", text: ended.text, sideEffects, usage: turn.usage(), ...ended.end });
   } finally {
     reading.abort();

@@ -9,9 +9,10 @@
 import { headOf } from "../../core/excerpt.ts";
 import type { Usage } from "../../core/task.ts";
 import type { DriverEvent } from "../../ports/driver.ts";
-import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../acp/acp-fields.ts";
 import { createMessageText } from "../acp/message-text.ts";
 import type { ProgressGate } from "../progress-gate.ts";
+import { blockText, type PiTools } from "./pi-tools.ts";
 
 export type PiTurn = {
   /** From now on events belong to the run. */
@@ -22,8 +23,6 @@ export type PiTurn = {
   /** The newest text that there was. */
   partial(): string | null;
   usage(): Usage | null;
-  /** True if a tool that may have changed something was begun. */
-  changedSomething(): boolean;
 };
 
 export type PiOutcome = {
@@ -37,23 +36,18 @@ export type PiOutcome = {
 };
 
 export type PiTurnTools = {
-  readonly openTools: Set<string>;
+  readonly calls: PiTools;
   readonly progress: ProgressGate;
   readonly report: (event: DriverEvent) => Promise<void>;
   readonly resultBytesMax: number;
 };
 
-const CONTENT_CHARACTERS_MAX = 4_000;
-const INPUT_CHARACTERS_MAX = 1_000;
 const NOTE_CHARACTERS_MAX = 500;
-const OPEN_TOOLS_MAX = 1_000;
-const HARMLESS_TOOLS = new Set(["read", "grep", "find", "ls"]);
 
-export function createPiTurn({ openTools, progress, report, resultBytesMax }: PiTurnTools): PiTurn {
+export function createPiTurn({ calls, progress, report, resultBytesMax }: PiTurnTools): PiTurn {
   const streamed = createMessageText(resultBytesMax);
   const settled = Promise.withResolvers<PiOutcome>();
   let begun = false;
-  let changed = false;
   let last: Omit<PiOutcome, "aborted"> = { stopReason: null, rawStopReason: null, errorMessage: null, text: null };
   let newest: string | null = null;
   const used = { inputTokens: 0, outputTokens: 0, costUsd: 0 };
@@ -75,20 +69,10 @@ export function createPiTurn({ openTools, progress, report, resultBytesMax }: Pi
     if (text !== null) await report({ kind: "message", role: "child", text });
   };
   const takeTool = async (event: Fields): Promise<void> => {
-    const id = textIn(event["toolCallId"]) ?? "";
-    const name = textIn(event["toolName"]) ?? "tool";
-    if (event["type"] === "tool_execution_end") {
-      openTools.delete(id);
-      await progress.note(0);
-      return report({ kind: "message", role: "tool", text: toolPiece(name, inputs.take(id), event) });
-    }
-    const isNew = event["type"] === "tool_execution_start";
-    if (isNew && openTools.size < OPEN_TOOLS_MAX) openTools.add(id);
-    if (isNew) inputs.keep(id, fieldsIn(event["args"]));
-    changed ||= !HARMLESS_TOOLS.has(name);
+    const { isNew, finished } = calls.take(event);
     await progress.note(isNew ? 1 : 0);
+    if (finished !== null) await report({ kind: "message", role: "tool", text: finished });
   };
-  const inputs = createInputs();
 
   return {
     begin() {
@@ -129,7 +113,6 @@ export function createPiTurn({ openTools, progress, report, resultBytesMax }: Pi
       // A model without a price costs nothing that Pi knows of.
       return { inputTokens, outputTokens, costUsd: costUsd > 0 ? costUsd : null };
     },
-    changedSomething: () => changed,
   };
 }
 
@@ -139,41 +122,6 @@ function noteUsage(usage: Fields, used: { inputTokens: number; outputTokens: num
   used.inputTokens += sum("input", "cacheRead", "cacheWrite");
   used.outputTokens += sum("output");
   used.costUsd += numberIn(fieldsIn(usage["cost"])["total"]) ?? 0;
-}
-
-type Inputs = { keep(id: string, args: Fields): void; take(id: string): string };
-
-/** What tools were called with, until they end. */
-function createInputs(): Inputs {
-  const kept = new Map<string, string>();
-  return {
-    keep(id, args) {
-      const [oldest] = kept.keys();
-      if (kept.size >= OPEN_TOOLS_MAX && oldest !== undefined) kept.delete(oldest);
-      const told = textIn(args["command"]) ?? textIn(args["path"]) ?? textIn(args["pattern"]) ?? "";
-      kept.set(id, headOf(told, INPUT_CHARACTERS_MAX).toWellFormed());
-    },
-    take(id) {
-      const told = kept.get(id) ?? "";
-      kept.delete(id);
-      return told;
-    },
-  };
-}
-
-/** A finished call as a piece of the conversation. */
-function toolPiece(name: string, input: string, event: Fields): string {
-  const content = listIn(fieldsIn(event["result"])["content"]).map(blockText).join("\n");
-  const lines = [
-    `${name} (${event["isError"] === true ? "failed" : "completed"})`,
-    input,
-    headOf(content, CONTENT_CHARACTERS_MAX).toWellFormed().trimEnd(),
-  ];
-  return lines.filter((line) => line !== "").join("\n");
-}
-
-function blockText(value: unknown): string {
-  return isFields(value) && value["type"] === "text" ? (textIn(value["text"]) ?? "") : "";
 }
 
 function retryNote({ attempt, maxAttempts, errorMessage }: Fields): string {
