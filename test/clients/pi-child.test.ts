@@ -149,8 +149,9 @@ describe("Pi as a child", () => {
         class: "provider_transient",
         httpStatus: 529,
       });
-      expect(pieces(run, "note").length).toBeGreaterThan(0);
-      expect(models.of("pi-529").length).toBe(pieces(run, "note").length + 1);
+      const tries = pieces(run, "note").filter((note) => note.startsWith("Pi tries again"));
+      expect(tries.length).toBeGreaterThan(0);
+      expect(models.of("pi-529")).toHaveLength(tries.length + 1);
     },
     TEST_MAX_MS,
   );

@@ -186,6 +186,13 @@ describe.each(APIS)("driver model (%s)", (api) => {
     expect(classify(faultOf(await meeting(api, fault)))).toMatchObject(expected);
   });
 
+  it("that refuses has its error in the conversation", async () => {
+    const { prompt } = planned({ faults: [{ kind: "529" }] });
+    const run = start(driverFor(api, models.url), orderOf(prompt));
+    await run.done;
+    expect(run.events).toContainEqual({ kind: "message", role: "note", text: expect.stringContaining("Overloaded") });
+  });
+
   it("whose stream breaks keeps what there was of the text, and is no success (P13)", async () => {
     expect(await meeting(api, { kind: "reset-mid" })).toMatchObject({ end: "fault", text: "PARTIAL-ANSWER " });
   });

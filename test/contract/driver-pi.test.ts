@@ -227,6 +227,12 @@ describe("a run", () => {
     expect(pieces(run, "note")).toEqual(["Pi tries again (1 of 3): 529: overloaded"]);
   });
 
+  it("that fails has its error and what Pi complained of in the conversation, but not that a session is new", async () => {
+    const stderr = "Warning: No project session found with id 'd1'; creating a new session with that id.\nno disk\n";
+    const { run } = await runToEnd(orderOf(steps({ stderr }, { error: "500: broken" })));
+    expect(pieces(run, "note")).toEqual(["500: broken\nno disk"]);
+  });
+
   it("says at once that a tool runs, and that it ended (W8)", async () => {
     const { run } = await runToEnd(orderOf(steps({ tool: "bash" }, { say: "done" })));
     const running = run.events.flatMap((event) => (event.kind === "progress" ? [event.toolRunning] : []));

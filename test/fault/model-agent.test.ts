@@ -37,7 +37,11 @@ it("heals a passing refusal, completes with evidence, and goes on in the same ta
   expect(refused.code).toBe("permission_limit");
   const { taskId } = await callShown(client, "delegate_task", { clientRequestId: "say-it-1", task, role: "research" });
   const ended = await waitUntilEnded(client, taskId);
-  expect(ended.raw).toMatchObject({ status: "completed", completionEvidence: "explicit", stop: { proof: "none_started" } });
+  expect(ended.raw).toMatchObject({
+    status: "completed",
+    outcome: { evidence: "explicit" },
+    stop: { proof: "none_started" },
+  });
   expect(ended.text).toContain("first 日本");
   await callShown(client, "task_continue", { clientRequestId: "say-it-2", taskId, message: "And?" });
   const more = await waitUntilEnded(client, taskId);

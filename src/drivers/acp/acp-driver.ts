@@ -108,7 +108,10 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
     await connection.close();
     await progress.flush();
     const usage = turn.usage(ending.answer);
-    await report({ kind: "end", text: partial, sideEffects: mayHaveChanged(scene), usage, ...verdictOf(ending, last) });
+    const verdict = verdictOf(ending, last);
+    const complaint = complaintOf(verdict, stderr);
+    if (complaint !== "") await report({ kind: "message", role: "note", text: complaint });
+    await report({ kind: "end", text: partial, sideEffects: mayHaveChanged(scene), usage, ...verdict });
   } finally {
     reading.abort();
     await connection.close();
@@ -168,7 +171,7 @@ async function lossEnd(scene: Scene): Promise<DriverEnd> {
 }
 
 function lossVerdict(loss: Loss, stderr: BoundedText): DriverEnd {
-  const complaint = stderr.text().trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
+  const complaint = lastWordsOf(stderr);
   switch (loss.kind) {
     case "line_too_long":
       return faultEnd({ transport: true, text: "the agent wrote a line past the limit for lines" });
@@ -185,6 +188,18 @@ function exitVerdict(end: ChildEnd, complaint: string): DriverEnd {
   // Killed by somebody else (the machine ran out of memory): its session is kept, and losses are counted.
   if (signal !== null) return { end: "lost" };
   return faultEnd({ exit: { code, signal }, ...(complaint === "" ? {} : { text: complaint }) });
+}
+
+/** What whoever looks into a fault has to read: the agent's error, and the end of what it wrote to standard error. */
+function complaintOf(verdict: DriverEnd, stderr: BoundedText): string {
+  if (verdict.end !== "fault") return "";
+  const own = verdict.fault.text ?? "";
+  const words = lastWordsOf(stderr);
+  return (own.includes(words) ? own : `${own}\n${words}`).trim();
+}
+
+function lastWordsOf(stderr: BoundedText): string {
+  return stderr.text().trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
 }
 
 function mayHaveChanged({ order, prompted, calls }: Scene): boolean {

@@ -51,6 +51,9 @@ export function createModelDriver(endpoints: ReadonlyMap<string, ModelEndpoint>,
       const text = answer.text();
       if (text !== null) await report({ kind: "message", role: "child", text });
       if (tools.signal.aborted) return;
+      // What whoever looks into a fault has to read.
+      if (fault?.text !== undefined) await report({ kind: "message", role: "note", text: fault.text });
+      if (tools.signal.aborted) return;
       const end = fault === null ? verdictOf(answer.stopReason(), text) : ({ end: "fault", fault } as const);
       await report({ kind: "end", text, sideEffects: false, usage: answer.usage(), ...end });
     },

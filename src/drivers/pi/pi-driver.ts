@@ -28,6 +28,8 @@ const FAULT_CHARACTERS_MAX = 2_000;
 const STDERR_BYTES_MAX = 4 * FAULT_CHARACTERS_MAX;
 const GARBAGE_CHARACTERS_MAX = 200;
 
+const NEW_SESSION = /^Warning: No project session found with id .{0,300}$/gm;
+
 type Report = (event: DriverEvent) => Promise<void>;
 
 /** An attempt under way. */
@@ -86,6 +88,8 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
     await connection.close();
     await progress.flush();
     const sideEffects = (scene.prompted && order.spec.access === "write") || calls.changedSomething();
+    const complaint = complaintOf(ended.end, stderr);
+    if (complaint !== "") await report({ kind: "message", role: "note", text: complaint });
     await report({ kind: "end", text: ended.text, sideEffects, usage: turn.usage(), ...ended.end });
   } finally {
     reading.abort();
@@ -123,7 +127,7 @@ function faulty(fault: FaultEvidence, text: string | null): Ended {
 async function lossEnd(scene: Scene): Promise<Ended> {
   const loss = await scene.connection.loss;
   const text = scene.turn.partial();
-  const complaint = scene.stderr.text().trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
+  const complaint = lastWordsOf(scene.stderr);
   if (loss.kind === "closed")
     return faulty({ transport: true, text: `Pi closed its output and runs on. ${complaint}`.trim() }, text);
   // Killed by somebody else (the machine ran out of memory): its session is kept, and losses are counted.
@@ -131,6 +135,19 @@ async function lossEnd(scene: Scene): Promise<Ended> {
   const { code, signal } = loss.end;
   const told = complaint === "" ? {} : scene.prompted ? { text: complaint } : writtenEvidence(complaint);
   return faulty({ ...told, exit: { code, signal } }, text);
+}
+
+/** What whoever looks into a fault has to read: Pi's error, and the end of what it wrote to standard error. */
+function complaintOf(end: DriverEnd, stderr: BoundedText): string {
+  if (end.end !== "fault") return "";
+  const own = end.fault.text ?? "";
+  const words = lastWordsOf(stderr);
+  return (own.includes(words) ? own : `${own}\n${words}`).trim();
+}
+
+/** Without what Pi says of every session that begins. */
+function lastWordsOf(stderr: BoundedText): string {
+  return stderr.text().replace(NEW_SESSION, "").trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
 }
 
 /** After a good run Pi may put its house in order; if it does not, it is stopped by the engine. */
