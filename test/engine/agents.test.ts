@@ -245,6 +245,13 @@ describe("an agent without tools", () => {
     expect(JSON.stringify(refused.structured["next"])).toContain('"agent":"other"');
   });
 
+  it("is not chosen for whoever names none while there is another", async () => {
+    await using test = await withAgents(agents);
+    expect(defaultOf(await list(test))).toBe("other");
+    await using alone = await withAgents({ bare: agent({ writes: false }) });
+    expect(defaultOf(await list(alone))).toBe("bare");
+  });
+
   it("takes a model's name of the caller but no options", async () => {
     await using test = await withAgents({ bare: agent({ driver: "model", writes: false }) });
     const order = { clientRequestId: `${KEY}-o`, task: "x", agent: "bare", access: "read", options: { speed: "1" } };
