@@ -4,7 +4,7 @@
  * It is installed on demand.
  */
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { classify } from "../../src/core/classify.ts";
@@ -12,6 +12,8 @@ import { createPiDriver } from "../../src/drivers/pi/pi-driver.ts";
 import { createGuardClock } from "../../src/guard/guard-clock.ts";
 import type { AttemptOrder, DriverAnswer, DriverEvent } from "../../src/ports/driver.ts";
 import { createOrder, createScratch, type RecordedRun, recordRun } from "../contract/driver-promises.ts";
+import { callShown, waitUntilEnded } from "../support/answers.ts";
+import { startDaemonProcess } from "../support/daemon-process.ts";
 import { INSTALL_TEST_MS, installHarness } from "../support/harness/install.ts";
 import { type Harness, makeHarness } from "../support/harness.ts";
 import { type Models, startModels } from "../support/models.ts";
@@ -281,6 +283,31 @@ describe("Pi as a child", () => {
       expect(end, JSON.stringify(run.events)).toMatchObject({ end: "success" });
       expect(end.text).toContain("fake");
       expect(pieces(run, "tool")).toEqual([expect.stringMatching(/^mcp__delegate__list_agents \(completed\)/)]);
+    },
+    TEST_MAX_MS,
+  );
+
+  it(
+    "of a daemon that is killed is stopped, then goes on in its session in the same task (P2, P6, P14, F38)",
+    async () => {
+      const harness = await makePi();
+      const [counted, go] = [path.join(harness.dir, "counted"), path.join(harness.dir, "go")];
+      const wait = `echo 1 >> ${counted}; while [ ! -e ${go} ]; do sleep 0.1; done`;
+      const faults = [{ kind: "cf403" as const, first: 1 }];
+      const prompt = prompting({ id: "pi-daemon", steps: [{ shell: wait }, { text: "all done" }], faults });
+      const { command } = harness.executable();
+      await using first = await startDaemonProcess({ agents: { pi: { driver: "pi", command, trusted: true } } });
+      const before = await first.client();
+      const { taskId } = await callShown(before, "delegate_task", { clientRequestId: "pi-daemon-1", task: prompt });
+      await eventually("the tool runs", () => existsSync(counted), START_MAX_MS);
+      await first.kill();
+      await using second = await first.restart();
+      writeFileSync(go, "");
+      const ended = await waitUntilEnded(await second.client(), taskId);
+      expect(ended.raw).toMatchObject({ status: "completed", outcome: { evidence: "explicit" } });
+      expect(ended.text).toContain("all done");
+      expect(readFileSync(counted, "utf8")).toBe("1\n");
+      expect(models.seen("pi-daemon").userTexts.filter((text) => text.includes(prompt))).toHaveLength(1);
     },
     TEST_MAX_MS,
   );
