@@ -21,6 +21,9 @@ const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
 );
 const CLIENT = `require("node:net").connect(Number(process.argv[2]), process.argv[1]).on("error", () => process.exit(1)).resume()`;
 
+/** Below what a listening socket holds that nobody has taken yet. */
+const CROWD = 400;
+
 const peers = createPeers({ platform: "linux", daemonId: DAEMON });
 const started: ChildProcess[] = [];
 let server: Server;
@@ -113,6 +116,22 @@ describe.runIf(linux)("the peer of a connection", () => {
     group?.kill();
     await eventually("the group is empty", () => group?.populated() === false);
     group?.remove();
+  });
+
+  it("is found for each of a crowd of connections that come at once (P15, P18)", async () => {
+    const mark = freshMark(DAEMON);
+    const found: Promise<Mark | null>[] = [];
+    const all = Promise.withResolvers<void>();
+    const take = (socket: Socket): void => {
+      found.push(peers.markOf(addressOf(socket.on("error", () => {}))));
+      if (found.length === CROWD) all.resolve();
+    };
+    server.on("connection", take);
+    const crowd = `for (let n = 0; n < ${CROWD}; n++) require("node:net").connect(${port}, "127.0.0.1").resume()`;
+    start([process.execPath, "-e", crowd], marked(mark));
+    await all.promise;
+    server.off("connection", take);
+    expect(new Set(await Promise.all(found))).toEqual(new Set([mark]));
   });
 
   it("is another daemon's child where it is one, so that nobody takes it for a person (P18)", async () => {

@@ -15,6 +15,7 @@ import type { Fields } from "../acp/acp-fields.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { createProgressGate, type ProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";
+import { untilQuiet } from "../until-quiet.ts";
 import { openPiConnection, type PiConnection } from "./pi-connection.ts";
 import { dialogAnswer, dialogIn } from "./pi-dialog.ts";
 import { outcomeEvidence, writtenEvidence } from "./pi-evidence.ts";
@@ -73,7 +74,11 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
   const calls = createPiTools();
   const progress = createProgressGate(tools.clock, report, calls.running);
   const turn = createPiTurn({ calls, progress, report, resultBytesMax: order.resultBytesMax });
-  const complaints = readOutput(child.stderr, reading.signal, async (bytes) => stderr.push(bytes));
+  let complainedMs = tools.clock.monotonicMs();
+  const complaints = readOutput(child.stderr, reading.signal, async (bytes) => {
+    stderr.push(bytes);
+    complainedMs = tools.clock.monotonicMs();
+  });
   const connection: PiConnection = openPiConnection(child, tools.clock, {
     onEvent: (event) =>
       event["type"] === "extension_ui_request" ? takeDialog(event, { connection, progress, tools }) : turn.take(event),
@@ -88,6 +93,8 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
     await connection.close();
     await progress.flush();
     const sideEffects = (scene.prompted && order.spec.access === "write") || calls.changedSomething();
+    // What it complains of comes by a pipe of its own.
+    if (ended.end.end === "fault") await Promise.race([untilQuiet(tools.clock, () => complainedMs), abort.aborted]);
     const complaint = complaintOf(ended.end, stderr);
     if (complaint !== "") await report({ kind: "message", role: "note", text: complaint });
     await report({ kind: "end", text: ended.text, sideEffects, usage: turn.usage(), ...ended.end });
