@@ -33,6 +33,7 @@ const agentOf = (change: Partial<AgentSettings>): AgentSettings => ({
   requireEvidence: "assumed",
   env: {},
   levels: ALL_LEVELS,
+  writes: true,
   ...change,
 });
 

@@ -13,7 +13,8 @@ export const ARGUMENT_NOTES: Readonly<Record<string, Readonly<Record<string, str
     title: "Default: the first line of the task, cut.",
     agent: "Without a configured default: the first agent of the configuration.",
     model: "Refused for agents of the driver `command`, whose operator wrote the command.",
-    options: "At most 32, 64 KiB together. Refused for agents of the driver `command`.",
+    options:
+      "At most 32, 64 KiB together. Refused for agents of the drivers `command` and `model`. An agent of the driver `pi` has `thinking`.",
     cwd: "Default: the header `X-Delegate-Cwd`, else the only root; with several roots it has to be named.",
     access: "Default: `read` for the roles research, review and design, else `write`. One writer a directory.",
     isolation: "Children work in `cwd` itself; this version refuses `worktree`.",
@@ -28,7 +29,7 @@ export const ARGUMENT_NOTES: Readonly<Record<string, Readonly<Record<string, str
   task_continue: {
     message: "At most 512 KiB.",
     options:
-      "Options that the agent advertises. At most 32, 64 KiB together. Refused for agents of the driver `command`.",
+      "Options that the agent advertises. At most 32, 64 KiB together. Refused for agents of the drivers `command` and `model`.",
     mode: "As for delegate_task.",
     waitMs: 'Only with `mode: "wait"`.',
   },
@@ -60,7 +61,10 @@ export const REFUSALS: Readonly<Record<string, Refusals>> = {
     ["expired_receipt", "the key names a task whose data is past its retention"],
     ["invalid_arguments", "arguments do not fit; what is expected of each is said"],
     ["unknown_agent", "no such agent, or none is configured"],
-    ["permission_limit", "`permissions` is above `permissions.max`, or the agent cannot be held to it"],
+    [
+      "permission_limit",
+      "`permissions` is above `permissions.max`, or the agent cannot be held to it; or the task writes and the agent has no tools",
+    ],
     ["workspace_not_allowed", "`cwd` is outside the roots, or has to be named among several"],
     ["workspace_failed", '`cwd` does not exist or is no directory; or `isolation: "worktree"`'],
     ["depth_limit", "a child at the last level asks, or `limits.depthMax` is 0"],
@@ -101,7 +105,10 @@ export const REFUSALS: Readonly<Record<string, Refusals>> = {
     ["invalid_arguments", "arguments do not fit"],
     ...UNKNOWN,
     ["unknown_agent", "no such agent"],
-    ["permission_limit", "the newly named agent cannot be held to the task's level"],
+    [
+      "permission_limit",
+      "the newly named agent cannot be held to the task's level, or has no tools and the task writes",
+    ],
     ["workspace_busy", "the task had ended, and another one writes in its directory by now"],
     ["capacity_full", "20 messages wait for this task already"],
     ["stopping", "the daemon is being stopped"],

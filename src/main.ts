@@ -18,7 +18,7 @@ import {
 import type { Ready, StartDaemonInput, StartDaemonResult, StopMode } from "./cli/daemon.ts";
 import { CHILD_TOKEN_PATTERN, CHILD_TOKEN_SHAPE, createChildCredentials } from "./config/child-credentials.ts";
 import { CONTRACT_VERSION } from "./config/contract-version.ts";
-import { engineSettings } from "./config/engine-settings.ts";
+import { engineSettings, modelEndpoints } from "./config/engine-settings.ts";
 import { knownSecrets } from "./config/known-secrets.ts";
 import type { DataDirRefusal } from "./config/private-files.ts";
 import { CALLER_TOKEN_PATTERN, CALLER_TOKEN_SHAPE, openTokens, type TokenStore, tokenFileOf } from "./config/tokens.ts";
@@ -29,6 +29,8 @@ import { createAcpDriver } from "./drivers/acp/acp-driver.ts";
 import { createCodexDriver } from "./drivers/codex/codex-driver.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
+import { createModelDriver } from "./drivers/model/model-driver.ts";
+import { createPiDriver } from "./drivers/pi/pi-driver.ts";
 import { createProgramProbe } from "./drivers/program-probe.ts";
 import { withScratch } from "./drivers/with-scratch.ts";
 import { createEngine, type RunningEngine } from "./engine/create-engine.ts";
@@ -132,7 +134,14 @@ async function openWorld({ loaded, stderr }: StartDaemonInput, opened: ClosingSt
 function buildEngine({ loaded }: StartDaemonInput, world: World, mcpUrl: () => string | null): RunningEngine {
   const { clock, settings } = world;
   const { config, environment } = loaded;
-  const drivers = [withScratch(createCommandDriver()), createAcpDriver(), createCodexDriver(), createFakeDriver()];
+  const drivers = [
+    withScratch(createCommandDriver()),
+    createAcpDriver(),
+    createCodexDriver(),
+    withScratch(createPiDriver()),
+    createModelDriver(modelEndpoints(loaded)),
+    createFakeDriver(),
+  ];
   return createEngine({
     ...world,
     drivers: new Map(drivers.map((driver) => [driver.name, driver])),

@@ -4,8 +4,8 @@
 
 import path from "node:path";
 
-import { PERMISSIONS, type Permission } from "../core/task.ts";
-import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
+import { type OnLoss, PERMISSIONS, type Permission } from "../core/task.ts";
+import type { AgentSettings, EngineSettings, ModelEndpoint } from "../ports/settings.ts";
 import { childEnvironment } from "./child-environment.ts";
 import type { LoadedConfig } from "./load-config.ts";
 import type { AgentConfig } from "./schema.ts";
@@ -16,6 +16,18 @@ const LEVELS: Readonly<Record<AgentConfig["driver"], readonly Permission[]>> = {
   acp: ["full"],
   codex: PERMISSIONS,
   fake: PERMISSIONS,
+  model: PERMISSIONS,
+  pi: [],
+};
+
+/** What a lost child means unless the operator says otherwise. A model is asked anew: it has no session and did nothing. */
+const ON_LOSS: Readonly<Record<AgentConfig["driver"], OnLoss>> = {
+  command: "fail",
+  acp: "resume",
+  codex: "resume",
+  fake: "resume",
+  model: "rerun",
+  pi: "resume",
 };
 
 /** Running time of a task that names no limit of its own. */
@@ -53,11 +65,23 @@ function agentSettings(agent: AgentConfig, environment: Readonly<Record<string, 
     driver: agent.driver,
     command: agent.command ?? [agent.driver],
     promptBy: agent.promptBy ?? "stdin",
-    onLoss: agent.onLoss ?? (agent.driver === "command" ? "fail" : "resume"),
+    onLoss: agent.onLoss ?? ON_LOSS[agent.driver],
     model: agent.model ?? null,
     trusted: agent.trusted ?? agent.driver === "command",
     requireEvidence: agent.requireEvidence ?? "assumed",
     levels: LEVELS[agent.driver],
+    writes: agent.driver !== "model",
     env: childEnvironment(environment, agent.env ?? []),
   };
+}
+
+/** Where agents that are bare models are asked, by name. The only place where their keys are. */
+export function modelEndpoints({ config, environment }: LoadedConfig): ReadonlyMap<string, ModelEndpoint> {
+  return new Map(
+    Object.entries(config.agents).flatMap(([name, { driver, api, baseUrl, apiKeyEnv }]) => {
+      if (driver !== "model" || api === undefined || baseUrl === undefined) return [];
+      const apiKey = apiKeyEnv === undefined ? null : (environment[apiKeyEnv] ?? null);
+      return [[name, { api, baseUrl, apiKey }] as const];
+    }),
+  );
 }

@@ -5,23 +5,23 @@
  */
 
 import { z } from "zod";
-import { durationMs, environmentName, webhookUrl, words } from "./setting-kinds.ts";
+import { durationMs, environmentName, isLoopbackUrl, providerUrl, webhookUrl, words } from "./setting-kinds.ts";
 
 /** Drivers of this version; the others are known by name so that the refusal can say so. */
-const DRIVERS = ["command", "acp", "codex", "fake"] as const;
-export const LATER_DRIVERS: readonly string[] = ["claude", "pi", "gemini", "opencode", "cursor-agent", "model"];
+const DRIVERS = ["command", "acp", "codex", "pi", "model", "fake"] as const;
+export const LATER_DRIVERS: readonly string[] = ["claude", "gemini", "opencode", "cursor-agent"];
 
 export const agentSchema = z
   .strictObject({
     driver: z
       .enum(DRIVERS)
       .describe(
-        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`. `codex`: Codex CLI through `codex app-server`, in the sandbox of the permission level.",
+        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`. `codex`: Codex CLI through `codex app-server`, in the sandbox of the permission level. `pi`: Pi (`pi --mode rpc`); has no permission levels of its own, so needs `trusted`. `model`: a model asked directly over HTTP, without tools, for tasks with `access` `read`.",
       ),
     command: words()
       .optional()
       .describe(
-        "Program and arguments of a `command` or `acp` agent; started without a shell. A `codex` agent has `codex` from PATH unless it is given.",
+        'Program and arguments of a `command`, `acp`, `codex` or `pi` agent; started without a shell. `codex` is `["codex"]` and `pi` is `["pi"]` unless given, without the arguments for its mode.',
       ),
     promptBy: z
       .enum(["stdin", "file"])
@@ -33,7 +33,7 @@ export const agentSchema = z
       .enum(["resume", "rerun", "fail"])
       .optional()
       .describe(
-        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`, `codex`: `resume` (default) goes on in the agent's own session.",
+        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`, `codex`, `pi`: `resume` (default) goes on in the agent's own session.",
       ),
     env: z
       .array(environmentName())
@@ -59,25 +59,76 @@ export const agentSchema = z
       .enum(["assumed", "explicit"])
       .optional()
       .describe("`explicit`: an ending that the agent cannot tell from a failure is refused (`failed`, `no_result`)."),
-    api: z.string().optional().describe("Only with the `model` driver, which this version does not offer."),
-    baseUrl: z.url().optional().describe("Only with the `model` driver."),
-    apiKeyEnv: environmentName().optional().describe("Only with the `model` driver."),
+    api: z
+      .enum(["anthropic", "openai"])
+      .optional()
+      .describe(
+        "Only with the `model` driver, which needs it: `anthropic` (Messages) or `openai` (chat completions and what is compatible), both streamed.",
+      ),
+    baseUrl: providerUrl()
+      .optional()
+      .describe(
+        "Only with the `model` driver, which needs it: where its API is, such as `https://api.anthropic.com` or `https://api.openai.com/v1`. https, or http to a loopback address; redirects are not followed.",
+      ),
+    apiKeyEnv: environmentName()
+      .optional()
+      .describe(
+        "Only with the `model` driver: the name of the variable that holds the API key, read when the daemon starts. Needed unless `baseUrl` is a loopback address.",
+      ),
   })
   .superRefine((agent, context) => {
-    const refuse = (key: string, error: string): void => {
+    for (const [key, error] of agent.driver === "model" ? modelProblems(agent) : programProblems(agent))
       context.addIssue({ code: "custom", path: [key], message: error });
-    };
-    if ((agent.driver === "command" || agent.driver === "acp") && agent.command === undefined)
-      refuse("command", `driver \`${agent.driver}\` needs it`);
-    if ((agent.driver === "acp" || agent.driver === "codex") && agent.promptBy === "file")
-      refuse("promptBy", `an agent of the driver \`${agent.driver}\` gets its task by the protocol; leave it out`);
-    if (agent.driver === "command" && agent.onLoss === "resume")
-      refuse("onLoss", "driver `command` has no session to resume; `fail` or `rerun`");
-    for (const key of ["api", "baseUrl", "apiKeyEnv"] as const) {
-      if (agent[key] !== undefined) refuse(key, "belongs to the driver `model`, which this version does not offer");
-    }
   })
   .meta({ expected: 'an object such as {"driver": "command", "command": ["my-agent"]}' });
+
+type Given = {
+  readonly driver: (typeof DRIVERS)[number];
+  readonly onLoss?: string | undefined;
+  readonly promptBy?: string | undefined;
+  readonly baseUrl?: string | undefined;
+} & { readonly [Key in "command" | "env" | "api" | "apiKeyEnv" | "model"]?: unknown };
+
+type FieldProblem = readonly [key: string, error: string];
+
+/** Of an agent that is a program. */
+/** Their task goes the way of their protocol. */
+const BY_PROTOCOL: ReadonlySet<Given["driver"]> = new Set(["acp", "codex", "pi"]);
+
+function programProblems(agent: Given): readonly FieldProblem[] {
+  const { driver } = agent;
+  const problems: FieldProblem[] = MODEL_FIELDS.filter((key) => agent[key] !== undefined).map((key) => [
+    key,
+    "belongs to the driver `model`; leave it out",
+  ]);
+  if ((driver === "command" || driver === "acp") && agent.command === undefined)
+    problems.push(["command", `driver \`${driver}\` needs it`]);
+  if (BY_PROTOCOL.has(driver) && agent.promptBy === "file")
+    problems.push(["promptBy", `an agent of the driver \`${driver}\` gets its task by the protocol; leave it out`]);
+  if (driver === "command" && agent.onLoss === "resume")
+    problems.push(["onLoss", "driver `command` has no session to resume; `fail` or `rerun`"]);
+  return problems;
+}
+
+const MODEL_FIELDS = ["api", "baseUrl", "apiKeyEnv"] as const;
+const MODEL_NEEDS = ["api", "baseUrl", "model"] as const;
+const PROGRAM_FIELDS = ["command", "promptBy", "env"] as const;
+
+/** Of an agent that is a bare model. */
+function modelProblems(agent: Given): readonly FieldProblem[] {
+  const { baseUrl } = agent;
+  const problems: FieldProblem[] = [
+    ...MODEL_NEEDS.filter((key) => agent[key] === undefined).map((key) => [key, "driver `model` needs it"] as const),
+    ...PROGRAM_FIELDS.filter((key) => agent[key] !== undefined).map(
+      (key) => [key, "an agent of the driver `model` has no process; leave it out"] as const,
+    ),
+  ];
+  if (agent.onLoss === "resume")
+    problems.push(["onLoss", "driver `model` has no session to resume; `fail` or `rerun`"]);
+  if (agent.apiKeyEnv === undefined && baseUrl !== undefined && !isLoopbackUrl(baseUrl))
+    problems.push(["apiKeyEnv", "driver `model` needs it unless `baseUrl` is a loopback address"]);
+  return problems;
+}
 
 export const clientSchema = z
   .strictObject({

@@ -10,16 +10,17 @@ import type { LoadedConfig } from "./load-config.ts";
 import { readTokenFile } from "./tokens.ts";
 
 /**
- * The first token, a token in the environment, the secrets among the variables that agents are given, and the secrets that
- * sign webhooks.
+ * The first token, a token in the environment, the secrets among the variables that agents are given, the keys of models, and
+ * the secrets that sign webhooks.
  */
 export function knownSecrets({ config, environment }: LoadedConfig): readonly string[] {
   const own = readTokenFile(config.dataDir);
   const given = Object.values(config.agents).flatMap((agent) => agent.env ?? []);
   const signing = config.notify.flatMap((target) => ("secretEnv" in target ? [target.secretEnv] : []));
+  const keys = Object.values(config.agents).flatMap(({ apiKeyEnv }) => apiKeyEnv ?? []);
   const values = [
     ...(own.kind === "read" && own.token !== null ? [own.token] : []),
-    ...["DELEGATE_MCP_TOKEN", ...signing].map((name) => environment[name] ?? ""),
+    ...["DELEGATE_MCP_TOKEN", ...signing, ...keys].map((name) => environment[name] ?? ""),
     ...given.flatMap((name) => secretsIn(name, environment[name] ?? "")),
   ];
   return [...new Set(values)].filter((value) => value !== "");

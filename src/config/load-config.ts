@@ -12,7 +12,7 @@ import envPaths from "env-paths";
 import { CONFIG_FILE, type ConfigSources, type Folders, type Given, readLayers, type Layer } from "./config-layers.ts";
 import { type ConfigProblem, problemsOf, type SettingOrigin } from "./problem.ts";
 import { type Config, configSchema, SETTINGS, type Setting } from "./schema.ts";
-import { isLoopback, isWebhookSecret } from "./setting-kinds.ts";
+import { isApiKey, isLoopback, isWebhookSecret } from "./setting-kinds.ts";
 
 export type LoadedConfig = {
   readonly config: Config;
@@ -125,6 +125,11 @@ function crossProblems(
       `expected at most one agent with "default": true, not ${defaults.map(([name]) => name).join(", ")}`,
     );
   }
+  for (const [name, { apiKeyEnv }] of Object.entries(config.agents)) {
+    const message = apiKeyEnv === undefined ? null : keyProblem(apiKeyEnv, environment[apiKeyEnv] ?? "");
+    if (message !== null)
+      problems.push({ key: `agents.${name}.apiKeyEnv`, origin: origins["agents"] ?? DEFAULT, message });
+  }
   return [...problems, ...notifyProblems(config.notify, origins["notify"] ?? DEFAULT, environment)];
 }
 
@@ -152,6 +157,11 @@ function secretProblem(name: string, secret: string): string | null {
   if (secret === "") return `the variable ${name} is not set; put the secret that signs the messages there`;
   if (isWebhookSecret(secret)) return null;
   return `the variable ${name} holds no usable secret; expected whsec_ and base64 of at least 16 bytes, or at least 16 characters`;
+}
+
+function keyProblem(name: string, key: string): string | null {
+  if (key === "") return `the variable ${name} is not set; put the API key there`;
+  return isApiKey(key) ? null : `the variable ${name} holds no usable API key; expected visible ASCII without spaces`;
 }
 
 function nest(entries: readonly (readonly [string, unknown])[]): Record<string, unknown> {

@@ -52,6 +52,26 @@ export const webhookUrl = () =>
       error: "expected a URL without a user or password; messages are signed with the secret that secretEnv names",
     });
 
+/** Where a provider's API is. */
+export const providerUrl = () =>
+  z
+    .url()
+    .max(2_000)
+    .refine(isHttpsOrLoopback, { error: "expected an https URL, or http to a loopback address" })
+    .refine((text) => !holdsLogin(text) && !/[?#]/.test(text), {
+      error:
+        "expected a URL without user, password, query or fragment; the key is in the variable that apiKeyEnv names",
+    });
+
+/** True for what can be sent as an API key in a header. */
+export function isApiKey(key: string): boolean {
+  return /^[\x21-\x7e]{1,4096}$/.test(key);
+}
+
+export function isLoopbackUrl(text: string): boolean {
+  return URL.canParse(text) && isLoopback(new URL(text).hostname);
+}
+
 /** True for what can sign webhooks: `whsec_` and base64 of at least 16 bytes, or a text of at least 16 characters. */
 export function isWebhookSecret(secret: string): boolean {
   const [, encoded] = /^whsec_(.*)$/s.exec(secret) ?? [];

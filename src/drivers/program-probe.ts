@@ -38,8 +38,8 @@ export function createProgramProbe(agents: ReadonlyMap<string, AgentSettings>, c
     health(name) {
       const agent = agents.get(name);
       if (agent === undefined) return "missing";
-      // Played by the daemon itself.
-      if (agent.driver === "fake") return "ready";
+      // Played, or asked, by the daemon itself.
+      if (agent.driver === "fake" || agent.driver === "model") return "ready";
       const entry = known.get(name) ?? { health: "unknown", lookedAtMs: Number.NEGATIVE_INFINITY, looking: false };
       known.set(name, entry);
       if (!entry.looking && clock.monotonicMs() - entry.lookedAtMs > FRESH_MS) refresh(agent, entry);

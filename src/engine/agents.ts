@@ -32,7 +32,9 @@ export function createAgents(world: {
 
   function defaultAgent(): string | null {
     if (settings.defaultAgent !== null) return settings.defaultAgent;
-    const names = [...agents.keys()];
+    // What has no tools can do little of what is asked without a word about who.
+    const able = [...agents].filter(([, { writes }]) => writes).map(([name]) => name);
+    const names = able.length > 0 ? able : [...agents.keys()];
     const first = (health: AgentHealth): string | undefined => names.find((name) => probe.health(name) === health);
     return first("ready") ?? first("unknown") ?? names[0] ?? null;
   }

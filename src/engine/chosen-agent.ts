@@ -6,7 +6,7 @@
 
 import type { NextStep } from "../core/next-step.ts";
 import type { Rejection } from "../core/rejection.ts";
-import { type AgentChoice, PERMISSIONS, type Permission, type Spec, type Task } from "../core/task.ts";
+import { type Access, type AgentChoice, PERMISSIONS, type Permission, type Spec, type Task } from "../core/task.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import { invalid, rejection, unknownAgent } from "./rejections.ts";
 
@@ -32,10 +32,12 @@ export function chosenAgent(
   const name = wish.agent ?? spec.agent;
   const agent = settings.agents.get(name);
   if (agent === undefined) return unknownAgent(name, settings);
+  const asItWas: NextStep = { kind: "fix", change: { agent: spec.agent } };
   const refused =
     notOffered(name, agent, wish) ??
     beyondMax(spec.permissions, settings.permissionsMax, { kind: "ask_user" }) ??
-    beyondLevel(name, agent, spec.permissions);
+    beyondLevel(name, agent, spec.permissions) ??
+    cannotWrite(name, agent, spec.access, asItWas);
   if (refused !== null) return refused;
   if (wish.agent === null && wish.model === null && !hasOptions) return { kind: "chosen", choice: null };
   const same = name === spec.agent;
@@ -51,10 +53,11 @@ export function chosenAgent(
   return { kind: "chosen", choice };
 }
 
-/** A `command` program is the operator's own: it takes neither model nor options from a caller. */
+/** A `command` program is the operator's own: it takes neither model nor options from a caller. A bare model has no options. */
 export function notOffered(name: string, { driver }: AgentSettings, { model, options }: Wish): Rejection | null {
-  if (driver !== "command") return null;
-  if (model !== null) return invalid([{ field: "model", expected: `nothing: agent ${name} takes no model` }]);
+  if (driver !== "command" && driver !== "model") return null;
+  if (model !== null && driver === "command")
+    return invalid([{ field: "model", expected: `nothing: agent ${name} takes no model` }]);
   if (Object.keys(options).length === 0) return null;
   return invalid([{ field: "options", expected: `nothing: agent ${name} has no options` }]);
 }
@@ -71,4 +74,11 @@ export function beyondLevel(name: string, agent: AgentSettings, asked: Permissio
   const next: NextStep = { kind: "ask_user" };
   const setting = `agents.${name}.trusted`;
   return rejection("permission_limit", next, { asked, allowed: held ?? "none", setting, agent: name });
+}
+
+/** An agent without tools is given no task that writes: it could only pretend. `next`: the way out. */
+export function cannotWrite(name: string, agent: AgentSettings, access: Access, next: NextStep): Rejection | null {
+  if (agent.writes || access === "read") return null;
+  const setting = `the driver of agent ${name}, which has no tools`;
+  return rejection("permission_limit", next, { what: "access", asked: access, allowed: "read", setting });
 }

@@ -5,12 +5,13 @@
  * Invariant: nothing is written; what is refused here has left no trace.
  */
 
+import type { NextStep } from "../core/next-step.ts";
 import type { Code, Rejection } from "../core/rejection.ts";
 import { type Access, PERMISSIONS, type Permission, type Role, type Spec } from "../core/task.ts";
 import type { DelegateRequest, KeyedCall } from "../ports/engine.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
 import type { Workspace } from "../ports/workspace.ts";
-import { beyondLevel, beyondMax, notOffered } from "./chosen-agent.ts";
+import { beyondLevel, beyondMax, cannotWrite, notOffered } from "./chosen-agent.ts";
 import { invalid, rejection, unknownAgent } from "./rejections.ts";
 
 export type PrepareWorld = {
@@ -49,6 +50,7 @@ export async function prepareDelegation(
     }) ??
     beyondCeiling(access, permissions, ceiling) ??
     beyondLevel(agentName, agent, permissions) ??
+    cannotWrite(agentName, agent, access, READ_ONLY) ??
     unsupported(request) ??
     notOffered(agentName, agent, request);
   if (limited !== null) return refused(limited);
@@ -98,6 +100,7 @@ function specOf(
   };
 }
 
+const READ_ONLY: NextStep = { kind: "fix", change: { access: "read" } };
 const READERS: ReadonlySet<Role> = new Set(["research", "review", "design"]);
 
 function defaultAccess(role: Role): Access {
@@ -122,7 +125,7 @@ function beyondCeiling(access: Access, permissions: Permission, ceiling: Ceiling
   if (ceiling === null) return null;
   if (access === "write" && ceiling.access === "read") {
     const detail = { what: "access", asked: "write", allowed: "read", setting: "the access of your own task" };
-    return rejection("permission_limit", { kind: "fix", change: { access: "read" } }, detail);
+    return rejection("permission_limit", READ_ONLY, detail);
   }
   const allowed = ceiling.permissions;
   if (PERMISSIONS.indexOf(permissions) <= PERMISSIONS.indexOf(allowed)) return null;

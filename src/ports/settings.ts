@@ -47,6 +47,17 @@ export type AgentSettings = {
   readonly requireEvidence: "assumed" | "explicit";
   /** Levels that the agent can be held to by its driver; all others need `trusted`. */
   readonly levels: readonly Permission[];
+  /** False: it has no tools, so that it can change nothing; tasks that write are refused. */
+  readonly writes: boolean;
   /** The whole environment of a child of this agent, before marks. */
   readonly env: Readonly<Record<string, string>>;
+};
+
+/** Where an agent that is a bare model is asked. */
+export type ModelEndpoint = {
+  readonly api: "anthropic" | "openai";
+  /** https, or http to a loopback address. */
+  readonly baseUrl: string;
+  /** A secret; null for a server that wants none. */
+  readonly apiKey: string | null;
 };

@@ -30,7 +30,23 @@ describe("an agent of the driver", () => {
     ["codex", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
     ["command", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "fail", trusted: true }],
     ["fake", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
+    ["pi", { levels: [], onLoss: "resume", trusted: false, writes: true }],
   ])("%s is held to its levels, and lost as its driver says (P18)", (driver, expected) => {
     expect(agentOf({ driver, command: ["x"] })).toMatchObject({ driver, command: ["x"], ...expected });
+  });
+
+  it("pi is started as `pi` unless it is said how", () => {
+    expect(agentOf({ driver: "pi" }).command).toEqual(["pi"]);
+  });
+
+  it("model only reads, is held to every level, and is asked anew when it was lost (P18)", () => {
+    const at = { api: "openai", baseUrl: "http://127.0.0.1:9/v1", model: "m" };
+    const expected = {
+      levels: ["plan", "ask", "accept_edits", "full"],
+      onLoss: "rerun",
+      trusted: false,
+      writes: false,
+    };
+    expect(agentOf({ driver: "model", ...at })).toMatchObject(expected);
   });
 });

@@ -7,7 +7,7 @@ import path from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { ConfigSources } from "../../src/config/config-layers.ts";
-import { engineSettings } from "../../src/config/engine-settings.ts";
+import { engineSettings, modelEndpoints } from "../../src/config/engine-settings.ts";
 import { explainConfig } from "../../src/config/explain-config.ts";
 import { knownSecrets } from "../../src/config/known-secrets.ts";
 import { gitTopOf, type LoadedConfig, loadConfig } from "../../src/config/load-config.ts";
@@ -47,6 +47,13 @@ function loaded(folder: Scratch, given: Given): LoadedConfig {
 }
 
 const MINE = { driver: "command", command: ["my-agent"] };
+const MODEL = {
+  driver: "model",
+  api: "anthropic",
+  baseUrl: "https://api.example.org",
+  apiKeyEnv: "MODEL_KEY",
+  model: "large",
+};
 const SIGNING = "whsec_MDEyMzQ1Njc4OWFiY2RlZg==";
 const webhook = (secretEnv: string) => ({ webhook: `https://example.org/${secretEnv}`, secretEnv });
 
@@ -152,6 +159,19 @@ describe("precedence", () => {
     expect(result.config.notify).toEqual(notify);
     expect(JSON.stringify(result.config)).not.toContain(SIGNING);
     expect(knownSecrets(result)).toEqual([SIGNING, "sixteen letters."]);
+  });
+
+  it("keeps a model's key where it is asked, and nowhere else; it is masked (X2, X4)", () => {
+    using folder = scratch();
+    const local = { driver: "model", api: "openai", baseUrl: "http://127.0.0.1:9/v1", model: "m" };
+    const environment = { MODEL_KEY: "plainkey" };
+    const result = loaded(folder, { file: { agents: { far: MODEL, near: local } }, environment });
+    expect([...modelEndpoints(result)]).toEqual([
+      ["far", { api: "anthropic", baseUrl: "https://api.example.org", apiKey: "plainkey" }],
+      ["near", { api: "openai", baseUrl: "http://127.0.0.1:9/v1", apiKey: null }],
+    ]);
+    expect(knownSecrets(result)).toEqual(["plainkey"]);
+    expect(JSON.stringify([result.config, [...engineSettings(result, "dm_x").agents]])).not.toContain("plainkey");
   });
 
   it("hands the engine who may approve, and how long things are kept", () => {
@@ -299,7 +319,7 @@ const MISTAKES: readonly (readonly [what: string, given: Given, problem: string 
   [
     "a driver of a later version",
     { file: { agents: { claude: { driver: "claude" } } } },
-    "agents.claude.driver (DIR/config/config.json): expected one of command, acp, codex, fake; claude, pi, gemini, opencode, cursor-agent, model are not available in this version",
+    "agents.claude.driver (DIR/config/config.json): expected one of command, acp, codex, pi, model, fake; claude, gemini, opencode, cursor-agent are not available in this version",
   ],
   [
     "a command agent without a command",
@@ -329,7 +349,65 @@ const MISTAKES: readonly (readonly [what: string, given: Given, problem: string 
   [
     "fields of the model driver",
     { file: { agents: { a: { ...MINE, apiKeyEnv: "K" } } } },
-    "agents.a.apiKeyEnv (DIR/config/config.json): belongs to the driver `model`, which this version does not offer",
+    "agents.a.apiKeyEnv (DIR/config/config.json): belongs to the driver `model`; leave it out",
+  ],
+  [
+    "a model without its address",
+    { file: { agents: { a: { driver: "model", api: "openai", model: "m" } } } },
+    "agents.a.baseUrl (DIR/config/config.json): driver `model` needs it",
+  ],
+  [
+    "a model without a name",
+    { file: { agents: { a: { driver: "model", api: "openai", baseUrl: "http://127.0.0.1:9/v1" } } } },
+    "agents.a.model (DIR/config/config.json): driver `model` needs it",
+  ],
+  [
+    "a model of an unknown dialect",
+    { file: { agents: { a: { ...MODEL, api: "grpc" } } } },
+    "agents.a.api (DIR/config/config.json): expected one of anthropic, openai",
+  ],
+  [
+    "a model elsewhere without a key",
+    { file: { agents: { a: { ...MODEL, apiKeyEnv: undefined } } } },
+    "agents.a.apiKeyEnv (DIR/config/config.json): driver `model` needs it unless `baseUrl` is a loopback address",
+  ],
+  [
+    "a model whose key is not there (X2)",
+    { file: { agents: { a: MODEL } } },
+    "agents.a.apiKeyEnv (DIR/config/config.json): the variable MODEL_KEY is not set; put the API key there",
+  ],
+  [
+    "a model whose key cannot be one, without telling it (X2)",
+    { file: { agents: { a: MODEL } }, environment: { MODEL_KEY: "two words" } },
+    "agents.a.apiKeyEnv (DIR/config/config.json): the variable MODEL_KEY holds no usable API key; expected visible ASCII without spaces",
+  ],
+  [
+    "a model by plain http elsewhere (X2)",
+    { file: { agents: { a: { ...MODEL, baseUrl: "http://api.example.org" } } }, environment: { MODEL_KEY: "k" } },
+    "agents.a.baseUrl (DIR/config/config.json): expected an https URL, or http to a loopback address",
+  ],
+  [
+    "a model with a password in its address (X2)",
+    {
+      file: { agents: { a: { ...MODEL, baseUrl: "https://me:secret@api.example.org" } } },
+      environment: { MODEL_KEY: "k" },
+    },
+    "agents.a.baseUrl (DIR/config/config.json): expected a URL without user, password, query or fragment; the key is in the variable that apiKeyEnv names",
+  ],
+  [
+    "a model with a command",
+    { file: { agents: { a: { ...MODEL, command: ["x"] } } }, environment: { MODEL_KEY: "k" } },
+    "agents.a.command (DIR/config/config.json): an agent of the driver `model` has no process; leave it out",
+  ],
+  [
+    "a model that resumes",
+    { file: { agents: { a: { ...MODEL, onLoss: "resume" } } }, environment: { MODEL_KEY: "k" } },
+    "agents.a.onLoss (DIR/config/config.json): driver `model` has no session to resume; `fail` or `rerun`",
+  ],
+  [
+    "a Pi with its task in a file",
+    { file: { agents: { a: { driver: "pi", promptBy: "file" } } } },
+    "agents.a.promptBy (DIR/config/config.json): an agent of the driver `pi` gets its task by the protocol; leave it out",
   ],
   [
     "a misspelt field of an agent",

@@ -28,6 +28,7 @@ function agent(change: Partial<AgentSettings> = {}): AgentSettings {
     requireEvidence: "assumed",
     env: {},
     levels: PERMISSIONS,
+    writes: true,
     ...change,
   };
 }
@@ -225,7 +226,62 @@ describe("an agent that cannot be held to a level", () => {
   });
 });
 
+describe("an agent without tools", () => {
+  const agents = { bare: agent({ writes: false }), other: agent() };
+
+  it("is given no task that writes, said by name with the way out, and one that reads (P18)", async () => {
+    await using test = await withAgents(agents);
+    const order = (asked: object) => ({
+      clientRequestId: `${KEY}-${JSON.stringify(asked)}`,
+      task: "x",
+      agent: "bare",
+      ...asked,
+    });
+    for (const asked of [{ access: "write" }, {}, { role: "implementation" }]) {
+      const refused = await test.call("delegate_task", order(asked));
+      expect(refused.structured).toMatchObject({ created: "none", error: { code: "permission_limit" } });
+      expect(JSON.stringify(refused.structured["next"])).toContain(`"access":"read"`);
+      expect(refused.say).toContain("asked for access write, allowed is read");
+      expect(refused.say).toContain("agent bare, which has no tools");
+    }
+    for (const asked of [{ access: "read" }, { role: "review" }]) {
+      const fine = await test.call("delegate_task", order(asked));
+      expect(fine.structured["created"]).toBe("new");
+    }
+  });
+
+  it("is not handed a task that writes by a continuation either; the one that has it stays (P18)", async () => {
+    await using test = await withAgents(agents);
+    const { taskId } = await test.delegate(KEY, [say("x")], { agent: "other", access: "write" });
+    await test.settle();
+    const sent = { taskId, clientRequestId: "continue-1", message: "Go on.", agent: "bare" };
+    const refused = await test.call("task_continue", sent);
+    expect(refused.structured).toMatchObject({ created: "none", taskId, error: { code: "permission_limit" } });
+    expect(JSON.stringify(refused.structured["next"])).toContain('"agent":"other"');
+  });
+
+  it("is not chosen for whoever names none while there is another", async () => {
+    await using test = await withAgents(agents);
+    expect(defaultOf(await list(test))).toBe("other");
+    await using alone = await withAgents({ bare: agent({ writes: false }) });
+    expect(defaultOf(await list(alone))).toBe("bare");
+  });
+
+  it("takes a model's name of the caller but no options", async () => {
+    await using test = await withAgents({ bare: agent({ driver: "model", writes: false }) });
+    const order = { clientRequestId: `${KEY}-o`, task: "x", agent: "bare", access: "read", options: { speed: "1" } };
+    const refused = await test.call("delegate_task", order);
+    expect(refused.structured).toMatchObject({ created: "none", error: { code: "invalid_arguments" } });
+    expect(JSON.stringify(refused.structured)).toContain("agent bare has no options");
+  });
+});
+
 describe("the probe of programs", () => {
+  it("calls a model ready: it is asked by the daemon itself", () => {
+    const probe = createProgramProbe(new Map([["bare", agent({ driver: "model" })]]), createStepClock());
+    expect(probe.health("bare")).toBe("ready");
+  });
+
   it("finds programs on the agent's own path, sees them come and go within half a minute, and never waits", async () => {
     using directory = createTempDirectory();
     const clock = createStepClock();

@@ -178,6 +178,7 @@ function settingsOf({ settings }: Temper): EngineSettings {
     requireEvidence: "assumed",
     env: {},
     levels: ALL_LEVELS,
+    writes: true,
     ...change,
   });
   const { backoffMaxMs, lossesMax, patienceMs } = settings;

@@ -217,6 +217,7 @@ function settingsOf({ limits, settings }: TestDaemonOptions, scratchRoot: string
     requireEvidence: "assumed",
     env: {},
     levels: ALL_LEVELS,
+    writes: true,
   };
   const program: AgentSettings = {
     ...fake,

@@ -215,6 +215,7 @@ function settingsOf({ limits, settings }: TestEngineOptions): EngineSettings {
     requireEvidence: "assumed",
     env: {},
     levels: ALL_LEVELS,
+    writes: true,
   };
   return {
     daemonId: "d1",

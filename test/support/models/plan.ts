@@ -78,6 +78,8 @@ const planSchema = z.object({
   id: z.string(),
   steps: z.array(stepSchema),
   faults: z.array(faultSchema).optional(),
+  /** Played also for a model that is offered no tools; otherwise such a request is a harness's side question. */
+  toolless: z.boolean().optional(),
   /** Name of the MCP server in the harness's configuration; `delegate` by default. */
   server: z.string().optional(),
 });

@@ -40,7 +40,7 @@ export function readQuestion(dialect: Dialect, body: unknown, plans: ReadonlyMap
   const tools = readTools(dialect, body);
   const found = planOf(turns, plans);
   const standing = found === null ? NOWHERE : standingOf(found.plan, turns, found.from);
-  return { dialect, body, turns, tools, main: tools.length > 0, found, standing };
+  return { dialect, body, turns, tools, main: tools.length > 0 || found?.plan.toolless === true, found, standing };
 }
 
 /** The step that answers a question. */
