@@ -26,6 +26,7 @@ import type { Caller } from "./core/caller.ts";
 import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
 import { childEnvironment } from "./config/child-environment.ts";
 import { createAcpDriver } from "./drivers/acp/acp-driver.ts";
+import { createClaudeDriver } from "./drivers/claude/claude-driver.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
 import { createProgramProbe } from "./drivers/program-probe.ts";
@@ -131,7 +132,12 @@ async function openWorld({ loaded, stderr }: StartDaemonInput, opened: ClosingSt
 function buildEngine({ loaded }: StartDaemonInput, world: World, mcpUrl: () => string | null): RunningEngine {
   const { clock, settings } = world;
   const { config, environment } = loaded;
-  const drivers = [withScratch(createCommandDriver()), createAcpDriver(), createFakeDriver()];
+  const drivers = [
+    withScratch(createCommandDriver()),
+    createAcpDriver(),
+    createFakeDriver(),
+    withScratch(createClaudeDriver()),
+  ];
   return createEngine({
     ...world,
     drivers: new Map(drivers.map((driver) => [driver.name, driver])),

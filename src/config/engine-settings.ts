@@ -15,6 +15,7 @@ const LEVELS: Readonly<Record<AgentConfig["driver"], readonly Permission[]>> = {
   command: PERMISSIONS,
   acp: ["full"],
   fake: PERMISSIONS,
+  claude: PERMISSIONS,
 };
 
 /** Running time of a task that names no limit of its own. */

@@ -8,27 +8,21 @@ import { z } from "zod";
 import { durationMs, environmentName, webhookUrl, words } from "./setting-kinds.ts";
 
 /** Drivers of this version; the others are known by name so that the refusal can say so. */
-const DRIVERS = ["command", "acp", "fake"] as const;
-export const LATER_DRIVERS: readonly string[] = [
-  "claude",
-  "codex",
-  "pi",
-  "gemini",
-  "opencode",
-  "cursor-agent",
-  "model",
-];
+const DRIVERS = ["command", "acp", "fake", "claude"] as const;
+export const LATER_DRIVERS: readonly string[] = ["codex", "pi", "gemini", "opencode", "cursor-agent", "model"];
 
 export const agentSchema = z
   .strictObject({
     driver: z
       .enum(DRIVERS)
       .describe(
-        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`.",
+        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`. `claude`: Claude Code (`claude -p`), in sessions of its own.",
       ),
     command: words()
       .optional()
-      .describe("Program and arguments of a `command` or `acp` agent; started without a shell."),
+      .describe(
+        'Program and arguments of a `command`, `acp` or `claude` agent; started without a shell. `claude` is `["claude"]` unless given, without the arguments for its mode.',
+      ),
     promptBy: z
       .enum(["stdin", "file"])
       .optional()
@@ -39,7 +33,7 @@ export const agentSchema = z
       .enum(["resume", "rerun", "fail"])
       .optional()
       .describe(
-        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`: `resume` (default) goes on in the agent's own session.",
+        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`, `claude`: `resume` (default) goes on in the agent's own session.",
       ),
     env: z
       .array(environmentName())
@@ -77,6 +71,8 @@ export const agentSchema = z
       refuse("command", `driver \`${agent.driver}\` needs it`);
     if (agent.driver === "acp" && agent.promptBy === "file")
       refuse("promptBy", "an agent of the driver `acp` gets its task by the protocol; leave it out");
+    if (agent.driver === "claude" && agent.promptBy === "file")
+      refuse("promptBy", "an agent of the driver `claude` gets its task by its standard input; leave it out");
     if (agent.driver === "command" && agent.onLoss === "resume")
       refuse("onLoss", "driver `command` has no session to resume; `fail` or `rerun`");
     for (const key of ["api", "baseUrl", "apiKeyEnv"] as const) {
