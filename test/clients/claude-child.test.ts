@@ -12,7 +12,7 @@ import { createClaudeDriver } from "../../src/drivers/claude/claude-driver.ts";
 import { createGuardClock } from "../../src/guard/guard-clock.ts";
 import type { AttemptOrder, DriverAnswer, DriverEvent, DriverQuestion } from "../../src/ports/driver.ts";
 import { createOrder, type RecordedRun, recordRun } from "../contract/driver-promises.ts";
-import { callShown, waitUntilEnded } from "../support/answers.ts";
+import { callShown, record, waitUntilEnded } from "../support/answers.ts";
 import { startDaemonProcess } from "../support/daemon-process.ts";
 import { INSTALL_TEST_MS, installHarness } from "../support/harness/install.ts";
 import { type Harness, makeHarness } from "../support/harness.ts";
@@ -423,6 +423,91 @@ describe("Claude Code as a child of a daemon", () => {
       expect(executable.starts()).toHaveLength(3);
       expect(again.childThreadId).toBe(accepted.childThreadId);
       for (const { args } of executable.starts()) expect(args).not.toMatch(/Bearer|Do it|dlg_/);
+    },
+    TEST_MAX_MS,
+  );
+
+  it(
+    "asks through its task, and, killed after the answer, goes on in its session (G4, P6, P14)",
+    async () => {
+      const harness = await newHarness();
+      const made = path.join(harness.dir, "once.txt");
+      const plan = {
+        id: "daemon-ask",
+        steps: [{ shell: `echo once >> ${made}` }, { text: "all done", delayMs: 3_000 }],
+      };
+      const executable = harness.executable();
+      await using daemon = await startDaemonProcess({
+        agents: {
+          claude: { driver: "claude", command: executable.command, default: true, model: "claude-sonnet-4-5" },
+        },
+      });
+      const client = await daemon.client();
+      const { taskId } = await callShown(client, "delegate_task", {
+        clientRequestId: "claude-daemon-ask-1",
+        task: `Do it. ${models.add(plan)}`,
+        permissions: "ask",
+        access: "write",
+      });
+      const open = await eventually(
+        "a question is open",
+        async () => {
+          const now = await callShown(client, "task_status", { taskId });
+          return now.status === "input_required" ? now : null;
+        },
+        30_000,
+      );
+      expect(existsSync(made)).toBe(false);
+      const { questionId } = record(open.raw["question"]);
+      await callShown(client, "task_answer", { taskId, questionId, optionId: "allow_once" });
+      await eventually(
+        "the tool has written and the model is asked again",
+        () => models.of(plan.id).length === 2,
+        30_000,
+      );
+      const [first] = executable.starts();
+      process.kill(first?.pid ?? 0, "SIGKILL");
+      expect(await waitUntilEnded(client, taskId)).toMatchObject({ status: "completed", text: "all done" });
+      expect(readFileSync(made, "utf8")).toBe("once\n");
+      expect(models.sessions(plan.id)).toHaveLength(1);
+      expect(executable.starts()).toHaveLength(2);
+    },
+    TEST_MAX_MS,
+  );
+
+  it(
+    "delegates by the tools that it is given in its own turn, without being asked whether it may (P18)",
+    async () => {
+      const harness = await newHarness();
+      const plan = {
+        id: "daemon-delegates",
+        steps: [
+          {
+            mcp: "delegate_task",
+            args: { clientRequestId: "claude-inner-1", task: "say hello", agent: "echo", access: "read" },
+          },
+          { mcp: "task_wait", args: { taskIds: ["$taskId"] }, follow: true, until: "settled", gapMs: 200 },
+          { text: "it said {{last}}" },
+        ],
+      };
+      const executable = harness.executable();
+      await using daemon = await startDaemonProcess({
+        agents: {
+          claude: { driver: "claude", command: executable.command, default: true, model: "claude-sonnet-4-5" },
+          echo: { driver: "command", command: ["/bin/sh", "-c", "cat >/dev/null; echo hello from below"] },
+        },
+        settings: { DELEGATE_MCP_LIMITS_DEPTH_MAX: "2" },
+      });
+      const client = await daemon.client();
+      const { taskId } = await callShown(client, "delegate_task", {
+        clientRequestId: "claude-daemon-delegates-1",
+        task: `Do it. ${models.add(plan)}`,
+        access: "read",
+      });
+      const ended = await waitUntilEnded(client, taskId);
+      expect(ended.status, JSON.stringify(ended.raw)).toBe("completed");
+      expect(models.seen(plan.id).shown.join("\n")).toContain("hello from below");
+      for (const { args } of executable.starts()) expect(args).not.toContain("Bearer");
     },
     TEST_MAX_MS,
   );

@@ -27,9 +27,14 @@ function agentOf(agent: object): AgentSettings {
 describe("an agent of the driver", () => {
   it.each([
     ["acp", { levels: ["full"], onLoss: "resume", trusted: false }],
+    ["claude", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
     ["command", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "fail", trusted: true }],
     ["fake", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
   ])("%s is held to its levels, and lost as its driver says (P18)", (driver, expected) => {
     expect(agentOf({ driver, command: ["x"] })).toMatchObject({ driver, command: ["x"], ...expected });
+  });
+
+  it("claude is found by its name unless a command is given", () => {
+    expect(agentOf({ driver: "claude" }).command).toEqual(["claude"]);
   });
 });

@@ -238,22 +238,23 @@ describe("the end of the work", () => {
     expect(classify(faultOf(end)).class).toBe("provider_transient");
   });
 
-  it("comes in the end also if the background never ends, or no turn follows it", async () => {
+  it.each([
+    ["goes on for good", { tasks: [{}] }, 600_000],
+    ["ends without a turn about it", { tasks: [] }, 5_000],
+  ])("comes in the end also if what goes on in the background %s", async (_, after, ms) => {
     const stepped = createStepClock();
-    for (const after of [{ tasks: [{}] }, { tasks: [] }]) {
-      const work = createClaudeEnd(stepped);
-      let isSettled = false;
-      work.backgroundChanged({ tasks: [{}] });
-      work.turnEnded({ is_error: false });
-      work.backgroundChanged(after);
-      void work.settled().then(() => {
-        isSettled = true;
-      });
-      await stepped.advance(4_999);
-      expect(isSettled).toBe(false);
-      await stepped.advance(595_001);
-      expect(isSettled).toBe(true);
-    }
+    const work = createClaudeEnd(stepped);
+    let isSettled = false;
+    void work.settled().then(() => {
+      isSettled = true;
+    });
+    work.backgroundChanged({ tasks: [{}] });
+    work.turnEnded({ is_error: false });
+    work.backgroundChanged(after);
+    await stepped.advanceAndSettle(ms - 1);
+    expect(isSettled).toBe(false);
+    await stepped.advanceAndSettle(1);
+    expect(isSettled).toBe(true);
   });
 
   it("stands if the process ended by itself while something went on", async () => {
@@ -551,6 +552,13 @@ describe("a request for a tool", () => {
     const { answer, questions } = await answered(bash, { permissions: "full" });
     expect(answer).toMatchObject({ behavior: "allow" });
     expect(questions).toEqual([]);
+  });
+
+  it("of our own server is allowed at every level, of one with a like name not (P18)", async () => {
+    const ours = { tool_name: "mcp__delegate__delegate_task", input: { task: "x" } };
+    expect((await answered(ours, { permissions: "plan" })).answer).toMatchObject({ behavior: "allow" });
+    const other = { tool_name: "mcp__delegates__delegate_task", input: { task: "x" } };
+    expect((await answered(other, { permissions: "plan" })).answer).toMatchObject({ behavior: "deny" });
   });
 
   it("that leaves the plan mode is refused where the plan is the work, and allowed elsewhere (P18)", async () => {

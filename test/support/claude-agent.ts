@@ -57,7 +57,7 @@ const ACTIONS: Readonly<Record<string, (value: unknown, step: Fields) => unknown
     lastSaid = String(text);
     send({ type: "assistant", message: { content: [{ type: "text", text }] }, is_api_error_message: true, ...more });
   },
-  tasks: (value) => send({ type: "system", subtype: "background_tasks_changed", tasks: Array(Number(value)).fill({}) }),
+  tasks: (value) => send({ type: "system", subtype: "background_tasks_changed", tasks: Array.from({ length: Number(value) }, () => ({})) }),
   async ask(value) {
     asked += 1;
     const id = `ask-${asked}`;

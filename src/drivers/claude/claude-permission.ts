@@ -2,6 +2,7 @@
  * What becomes of a request `can_use_tool`: allowed by the task's level, or put to whoever may answer.
  *
  * Invariant: nothing is refused here but leaving the plan mode where the level is `plan`: the plan is the work then (P18).
+ * Invariant: our own tools need no permission: that server is the only one by that name, and decides by itself.
  * Invariant: an answer holds for this one request; the rules that the agent suggests to remember are never sent back.
  * Invariant: where nobody answers, the turn ends with the refusal.
  */
@@ -10,6 +11,7 @@ import { headOf } from "../../core/excerpt.ts";
 import type { Permission } from "../../core/task.ts";
 import type { DriverAnswer, DriverQuestion } from "../../ports/driver.ts";
 import { type Fields, fieldsIn, listIn, textIn } from "../acp/acp-fields.ts";
+import { OWN_TOOLS } from "./claude-program.ts";
 import { pathsIn } from "./claude-tools.ts";
 
 type Ask = (question: DriverQuestion) => Promise<DriverAnswer | null>;
@@ -34,6 +36,8 @@ export async function answerToolRequest(request: Fields, level: Permission, ask:
   if (tool === "AskUserQuestion") return answerQuestions(input, ask);
   // Outside the plan mode of a task it is the agent's own, and leaving it leads back to the level's.
   if (tool === "ExitPlanMode") return level === "plan" ? refusal(PLAN_ONLY) : allowance(input);
+  // Asked in spite of its rule while it plans; delegating is a matter of the task's depth, and bounded by its level.
+  if (tool.startsWith(OWN_TOOLS)) return allowance(input);
   if (level === "full") return allowance(input);
   const answer = await ask(permissionQuestion(request, tool, input));
   if (answer === null) return { ...refusal(NOBODY), interrupt: true };

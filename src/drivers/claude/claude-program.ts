@@ -48,6 +48,8 @@ const FIXED_ARGUMENTS = [
   "--strict-mcp-config",
 ];
 const SERVER = "delegate";
+/** How the tools of our server are called. */
+export const OWN_TOOLS = `mcp__${SERVER}__`;
 /** Options that a caller may set, and the argument that each is. */
 const OPTIONS: Readonly<Record<string, string>> = { effort: "--effort", maxTurns: "--max-turns" };
 
@@ -62,7 +64,6 @@ export async function prepareProgram(
     const file = join(scratchDir, "mcp.json");
     const failure = await written(file, delegation);
     if (failure !== null) return { kind: "fault", fault: failure };
-    // Delegating is a matter of the task's depth, not of its permissions.
     servers.push(`--mcp-config=${file}`, `--allowedTools=mcp__${SERVER}`);
   }
   const chosen = [
