@@ -13,7 +13,7 @@ export const ARGUMENT_NOTES: Readonly<Record<string, Readonly<Record<string, str
     title: "Default: the first line of the task, cut.",
     agent: "Without a configured default: the first agent of the configuration.",
     model: "Refused for agents of the driver `command`, whose operator wrote the command.",
-    options: "Refused for agents of the driver `command`.",
+    options: "At most 32, 64 KiB together. Refused for agents of the driver `command`.",
     cwd: "Default: the header `X-Delegate-Cwd`, else the only root; with several roots it has to be named.",
     access: "Default: `read` for the roles research, review and design, else `write`. One writer a directory.",
     isolation: "Children work in `cwd` itself; this version refuses `worktree`.",
@@ -27,7 +27,8 @@ export const ARGUMENT_NOTES: Readonly<Record<string, Readonly<Record<string, str
   },
   task_continue: {
     message: "At most 512 KiB.",
-    options: "Options that the agent advertises. Refused for agents of the driver `command`.",
+    options:
+      "Options that the agent advertises. At most 32, 64 KiB together. Refused for agents of the driver `command`.",
     mode: "As for delegate_task.",
     waitMs: 'Only with `mode: "wait"`.',
   },

@@ -46,7 +46,8 @@ export function agents(command: Command): Promise<number> {
       agent.permissions?.join(","),
     ]);
     if (rows.length > 0) printRows(io.stdout, colorsFor(io.stdout, io.env, options.color === false), COLUMNS, rows);
-    else note(io, options, 'No agents. Add one under "agents" in the configuration file.');
+    else
+      note(io, options, 'No agents. Add one under "agents" in the configuration file; delegate-mcp doctor names it.');
     return EXIT.ok;
   });
 }

@@ -47,6 +47,8 @@ const itemShape = {
     .looseObject({ cwd: optionalText, access: optionalText, isolation: optionalText, branch: optionalText })
     .optional(),
   error: z.looseObject({ code: z.string(), retryable: z.boolean().optional() }).optional(),
+  /** The task that a key already names. */
+  related: z.looseObject({ taskId: optionalText }).optional(),
   meta: z
     .looseObject({
       clientRequestId: optionalText,
@@ -72,7 +74,12 @@ export const answerSchema = z.looseObject({
   ...itemShape,
   say: z.string(),
   next: z
-    .looseObject({ kind: z.string(), tool: optionalText, arguments: z.record(z.string(), z.unknown()).optional() })
+    .looseObject({
+      kind: z.string(),
+      tool: optionalText,
+      arguments: z.record(z.string(), z.unknown()).optional(),
+      change: z.union([z.string(), z.record(z.string(), z.unknown())]).optional(),
+    })
     .optional(),
   tasks: z.array(itemSchema).optional(),
   nextCursor: optionalText,

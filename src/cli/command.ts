@@ -107,7 +107,19 @@ function adviceOf(answer: Answer, code: string): string | null {
     const other = Array.isArray(related) && typeof related[0] === "string" ? `: delegate-mcp wait ${related[0]}` : "";
     return `Wait for the other task${other}, or work in another directory.`;
   }
+  if (code === "invalid_arguments") return expectedOf(answer);
+  if (code === "idempotency_conflict" && answer.related?.taskId !== undefined)
+    return `For the work that it names: delegate-mcp wait ${answer.related.taskId}. ${ADVICE.idempotency_conflict}`;
+  if (code === "not_pending" && answer.taskId !== undefined)
+    return `See how the task stands: delegate-mcp show ${answer.taskId}`;
   return Object.entries(ADVICE).find(([known]) => known === code)?.[1] ?? null;
+}
+
+/** What each argument that did not fit should have been. */
+function expectedOf({ next }: Answer): string | null {
+  if (typeof next?.change !== "object") return next?.change ?? null;
+  const expected = Object.entries(next.change).map(([name, what]) => `${name} (expected ${String(what)})`);
+  return expected.length === 0 ? null : `Put right: ${expected.join("; ")}.`;
 }
 
 const SAME_KEY = "Nothing was started. The same command with the same --key can be sent again.";
@@ -116,9 +128,11 @@ const ADVICE: Readonly<Partial<Record<Code | "ambiguous", string>>> = {
   ambiguous: "Give more of it.",
   unknown_task: "See your tasks: delegate-mcp list",
   unknown_thread: "See your tasks: delegate-mcp list",
+  missing_client_request_id: "Give --key 8 to 256 characters, or leave it out.",
+  workspace_failed: "Name another directory with --cwd.",
   idempotency_conflict: "For new work, leave out --key or choose another.",
   expired_receipt: "For new work, leave out --key or choose another.",
-  unknown_agent: "See the agents: delegate-mcp agents",
+  unknown_agent: "See the agents: delegate-mcp agents. What is missing: delegate-mcp doctor",
   agent_unavailable: "See the agents: delegate-mcp agents",
   workspace_not_allowed: "Name a directory below workspaces.roots with --cwd, or have the operator add one.",
   not_pending: "See how the task stands: delegate-mcp show ID",

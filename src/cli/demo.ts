@@ -90,6 +90,7 @@ async function play(folder: string, stack: ClosingStack, tell: Teller, io: Io): 
   judge(settled, repeated, child, tell);
   tell.step("Stop the daemon");
   await daemon.stop();
+  tell.say("Now with agents of your own: delegate-mcp serve says what it needs.");
 }
 
 async function waitForEnd(client: Awaited<ReturnType<typeof connect>>, taskId: string, tell: Teller): Promise<Answer> {

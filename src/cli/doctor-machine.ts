@@ -8,7 +8,7 @@ import { execFile } from "node:child_process";
 import { accessSync, constants, readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
-import type { LoadResult } from "../config/load-config.ts";
+import { configFileOf, type LoadResult } from "../config/load-config.ts";
 import { describeProblem } from "../config/problem.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { refusedMount } from "../core/mount.ts";
@@ -35,7 +35,10 @@ export function checkNode(version: string): Check {
 export function checkConfiguration(loaded: LoadResult): Check {
   const name = "configuration";
   if (loaded.kind === "loaded")
-    return ok(name, loaded.loaded.configFile ?? "no file: defaults, and what the environment says");
+    return ok(
+      name,
+      loaded.loaded.configFile ?? `no file ${configFileOf(null)}: defaults, and what the environment says`,
+    );
   const { problems } = loaded;
   const found = problems.length === 1 ? "1 mistake" : `${problems.length} mistakes`;
   const fix = "Correct it; the daemon does not start like this.";
@@ -97,11 +100,17 @@ function checkRoom(folder: string): Check {
   return free < ROOM_WARN_BYTES ? warn("disk", found, "Make room soon.") : ok("disk", found);
 }
 
-/** The programs of the configured agents, on the path that a child gets. */
-export function checkAgents(agents: Readonly<Record<string, AgentConfig>>, searchPath: string): readonly Check[] {
+/** The programs of the configured agents, on the path that a child gets. `file`: the configuration file, if one was read. */
+export function checkAgents(
+  agents: Readonly<Record<string, AgentConfig>>,
+  searchPath: string,
+  file: string | null,
+): readonly Check[] {
   const named = Object.entries(agents);
   if (named.length === 0)
-    return [warn("agents", "none is configured", 'Add one under "agents" in the configuration file.')];
+    return [
+      warn("agents", "none is configured", `Add one under "agents" in ${configFileOf(file)}, and start serve again.`),
+    ];
   return named.map(([name, agent]) => checkAgent(`agent ${name}`, agent, searchPath));
 }
 

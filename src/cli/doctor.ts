@@ -39,7 +39,9 @@ async function examine(command: Command): Promise<readonly Check[]> {
     ...(dataDir === null ? [] : checkDataDir(dataDir)),
     ...(reached === undefined ? [] : [reached]),
     ...rest,
-    ...(config === null ? [] : checkAgents(config.agents, command.io.env["PATH"] ?? "")),
+    ...(loaded.kind === "invalid"
+      ? []
+      : checkAgents(loaded.loaded.config.agents, command.io.env["PATH"] ?? "", loaded.loaded.configFile)),
     git,
     ...checkLimits(daemon.limits ?? config?.limits ?? null),
   ];

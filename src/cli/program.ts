@@ -58,14 +58,24 @@ export async function runCommandLine(args: readonly string[], parts: ProgramPart
       );
     }
     if (error.exitCode === 0) return EXIT.ok;
+    const asked = ["delegate-mcp", ...verbsIn(args, program)].join(" ");
     const what = error.message.replace(/^error: /, "").replace(/\s+/g, " ");
     const shown = error.code === "commander.help" ? "No command was given." : what;
     return fail(
       io,
       { json, debug },
-      { kind: "failure", code: "usage", exitCode: EXIT.usage, what: shown, why: null, fix: "See: delegate-mcp --help" },
+      { kind: "failure", code: "usage", exitCode: EXIT.usage, what: shown, why: null, fix: `See: ${asked} --help` },
     );
   }
+}
+
+/** The verbs of a command line, as far as they are ours: whose help is to be read. */
+function verbsIn(args: readonly string[], parser: Parser): readonly string[] {
+  for (const [at, arg] of args.entries()) {
+    const verb = parser.commands.find((known) => known.name() === arg || known.aliases().includes(arg));
+    if (verb !== undefined) return [verb.name(), ...verbsIn(args.slice(at + 1), verb)];
+  }
+  return [];
 }
 
 function createProgram(parts: ProgramParts, done: (exitCode: number) => void): Parser {
@@ -127,7 +137,7 @@ function addTokenVerbs(program: Parser, run: Run): void {
     .description("make a token and show it once")
     .option("--scope <list>", "comma-separated: read, delegate, admin", "read,delegate");
   run(add, (command, name = "") => tokenAdd(command, name, add.opts<{ scope?: string }>()));
-  run(token.command("list").description("show the tokens that hold"), (command) => tokenList(command));
+  run(token.command("list").description("show the tokens that are valid"), (command) => tokenList(command));
   const revoke = token
     .command("revoke")
     .argument("<name-or-id>", "one token by id, or all of a name")

@@ -9,7 +9,7 @@
 
 import { CONTRACT_VERSION } from "../config/contract-version.ts";
 import { readDaemonFile } from "../config/daemon-files.ts";
-import type { Config } from "../config/schema.ts";
+import { configFileOf, type LoadedConfig } from "../config/load-config.ts";
 import { tokenFileOf } from "../config/tokens.ts";
 import type { Command } from "./command.ts";
 import type { Ready, StartDaemon, StartDaemonResult, StopMode } from "./daemon.ts";
@@ -44,13 +44,9 @@ export async function serve(
     stopping.dispose();
     return refused(command, result, loaded.config.dataDir);
   }
-  announce(command, result.ready, loaded.config);
+  announce(command, result.ready, loaded);
   const signal = await stopping.first;
-  note(
-    io,
-    options,
-    signal === "SIGINT" ? "Stopping. Children are stopped now and resume at the next start." : "Stopping.",
-  );
+  note(io, options, "Stopping. Children are stopped now; the next start sees to their tasks.");
   const orderly = await withinTime(result.stop(modeOf(signal)), stopMaxMs);
   if (!orderly) note(io, options, "Stopped without waiting any longer; nothing that was accepted is lost.");
   stopping.dispose();
@@ -106,20 +102,20 @@ function alreadyRunning(command: Command, { url }: Refused, dataDir: string): nu
   return EXIT.ok;
 }
 
-function announce(command: Command, ready: Ready, config: Config): void {
+function announce(command: Command, ready: Ready, loaded: LoadedConfig): void {
   const { io, options } = command;
   if (options.json === true) {
     printJson(io.stdout, { event: "ready", ...ready });
     return;
   }
   const colors = colorsFor(io.stderr, io.env, options.color === false);
-  const rows = bannerRows(ready, config);
+  const rows = bannerRows(ready, loaded);
   io.stderr.write(`${colors.bold("delegate-mcp")} ${ready.version}\n`);
   for (const [name, text] of rows) io.stderr.write(`  ${colors.dim(name.padEnd(7))} ${line(text)}\n`);
 }
 
 /** At most 11 rows under the title. */
-function bannerRows(ready: Ready, config: Config): readonly (readonly [string, string])[] {
+function bannerRows(ready: Ready, { config, configFile }: LoadedConfig): readonly (readonly [string, string])[] {
   const agents = Object.entries(config.agents).map(([name, agent]) => `${name} (${agent.driver})`);
   const { concurrentChildren, depthMax } = config.limits;
   const levels = depthMax === 0 ? "delegation is off" : `${depthMax} ${depthMax === 1 ? "level" : "levels"}`;
@@ -132,11 +128,13 @@ function bannerRows(ready: Ready, config: Config): readonly (readonly [string, s
         : ready.tokenFile,
     ],
     ["data", ready.dataDir],
-    ["agents", agents.length === 0 ? 'none yet: add one under "agents" in the configuration file' : agents.join(", ")],
+    ["agents", agents.length === 0 ? "none yet" : agents.join(", ")],
     ["roots", config.workspaces.roots.join(", ")],
     ["limits", `${concurrentChildren} ${concurrentChildren === 1 ? "child" : "children"} at a time, ${levels}`],
-    ["stop", "Ctrl-C or SIGTERM; children are stopped too, the next start sees to their tasks"],
-    ["try", 'delegate-mcp delegate "Say hello" --wait'],
+    ["stop", "Ctrl-C; children are stopped too, the next start sees to their tasks"],
+    agents.length === 0
+      ? ["do", `add one under "agents" in ${configFileOf(configFile)}, and start again`]
+      : ["try", 'delegate-mcp delegate "Say hello" --wait'],
   ];
 }
 

@@ -9,7 +9,7 @@ import { describeProblem } from "../config/problem.ts";
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { type Failure, fail } from "./failure.ts";
-import { colorsFor, printJson, printRows } from "./print.ts";
+import { colorsFor, printJson, printPairs, printRows } from "./print.ts";
 
 export type SettingsOptions = {
   readonly host?: string;
@@ -47,16 +47,25 @@ export function configShow(command: Command, given: SettingsOptions & { readonly
     printJson(io.stdout, { configFile: loaded.configFile, settings });
     return EXIT.ok;
   }
-  const columns = [
-    { title: "SETTING" },
-    { title: "VALUE", wide: true } as const,
-    ...(given.origin === true ? [{ title: "FROM", wide: true } as const] : []),
-  ];
+  const colors = colorsFor(io.stdout, io.env, options.color === false);
   const cells = rows.map(({ key, value, originText }) => {
     const shown = typeof value === "string" ? value : JSON.stringify(value);
-    return given.origin === true ? [key, shown, originText] : [key, shown];
+    return { key, shown, from: given.origin === true ? originText : null };
   });
-  printRows(io.stdout, colorsFor(io.stdout, io.env, options.color === false), columns, cells);
+  // A person needs paths whole, so nothing is cut; a program gets columns.
+  if (io.stdout.isTTY)
+    printPairs(
+      io.stdout,
+      colors,
+      cells.map(({ key, shown, from }) => [key, from === null ? shown : `${shown} (${from})`]),
+    );
+  else
+    printRows(
+      io.stdout,
+      colors,
+      [],
+      cells.map(({ key, shown, from }) => (from === null ? [key, shown] : [key, shown, from])),
+    );
   return EXIT.ok;
 }
 
@@ -88,6 +97,6 @@ function failureOf(result: LoadResult & { readonly kind: "invalid" }): Failure {
       problems.length === 1 ? "The configuration has a mistake." : `The configuration has ${problems.length} mistakes.`,
     details: problems.map(describeProblem),
     why: null,
-    fix: "Correct it and start again. What is in force: delegate-mcp config show --origin",
+    fix: "Correct it and try again. Every setting and what it takes: docs/configuration.md of the package.",
   };
 }

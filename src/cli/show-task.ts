@@ -49,9 +49,14 @@ export function printTask(command: Command, task: Answer): void {
   printPairs(
     stdout,
     colors,
-    stdout.isTTY ? pairsOf(task) : [["say", task.say], ...pairsOf(task), ["result", task.fromChild?.result?.text]],
+    stdout.isTTY
+      ? pairsOf(task)
+      : [["say", task.say], ...pairsOf(task), ...choicePairs(task), ["result", task.fromChild?.result?.text]],
   );
-  if (stdout.isTTY) printChildText(command, task, colors);
+  if (!stdout.isTTY) return;
+  printChildText(command, task, colors);
+  const hint = hintOf(task, isChild(env));
+  if (hint !== null) stdout.write(`${colors.dim(line(hint))}\n`);
 }
 
 /** The news of a wait: who it is and how it stands to a person, the result itself to a program. */
@@ -64,7 +69,8 @@ export function printOutcome(command: Command, task: Item, say: string): void {
   }
   const result = task.fromChild?.result?.text;
   if (!stdout.isTTY)
-    for (const [name, value] of askedPairs(task)) if (value) stderr.write(`${name}: ${line(String(value))}\n`);
+    for (const [name, value] of [...askedPairs(task), ...choicePairs(task)])
+      if (value) stderr.write(`${name}: ${line(String(value))}\n`);
   if (stdout.isTTY) printChildText(command, task, colors);
   else if (isSettled(task) && result !== undefined) stdout.write(result.endsWith("\n") ? result : `${result}\n`);
 }
@@ -110,6 +116,11 @@ function pairsOf(task: Item): Pairs {
 function askedPairs({ question, fromChild }: Item): Pairs {
   const action = Object.entries(question?.action ?? {}).map(([name, value]): Pairs[number] => [`asks ${name}`, value]);
   return [...action, ["asks", fromChild?.question?.prompt]];
+}
+
+/** What can be answered; on a terminal that stands in the fence. */
+function choicePairs({ fromChild }: Item): Pairs {
+  return Object.entries(fromChild?.question?.labels ?? {}).map(([option, label]) => [`option ${option}`, label]);
 }
 
 /** What went wrong, what it ended with, and what is left of it. */
@@ -159,8 +170,10 @@ function cutOf(task: Item): string | null {
 
 /** What the person can do next, where that is not obvious. */
 function hintOf(task: Item, inChild: boolean): string | null {
-  if (task.status === "failed" && task.continuable === true)
-    return `Go on in the same conversation: delegate-mcp continue ${task.taskId} TEXT`;
+  if (task.status === "failed")
+    return task.continuable === true
+      ? `See why: delegate-mcp logs ${task.taskId}. Go on in the same conversation: delegate-mcp continue ${task.taskId} TEXT`
+      : `See why: delegate-mcp logs ${task.taskId}. To run it again, delegate it under a new key.`;
   if (task.status === "input_required" && task.question !== undefined && !inChild)
     return `Answer it: delegate-mcp answer ${task.taskId} ${task.question.questionId} OPTION, or --text TEXT`;
   return null;

@@ -39,6 +39,8 @@ export type ReadLayers = {
   readonly complete: boolean;
 };
 
+/** In the configuration folder. */
+export const CONFIG_FILE = "config.json";
 const FILE_BYTES_MAX = 1024 * 1024;
 /** Variables of ours that are no settings: where the command line finds a daemon, and the file itself. */
 const OTHER_VARIABLES = ["DELEGATE_MCP_URL", "DELEGATE_MCP_TOKEN", "DELEGATE_MCP_CONFIG"];
@@ -171,7 +173,7 @@ function findConfigFile(
   if (sources.configFile !== null) return at(sources.configFile, { kind: "flag", name: "--config" });
   const named = environment["DELEGATE_MCP_CONFIG"] ?? "";
   if (named !== "") return at(named, { kind: "environment", name: "DELEGATE_MCP_CONFIG", file: null });
-  const usual = path.join(sources.folders.config, "config.json");
+  const usual = path.join(sources.folders.config, CONFIG_FILE);
   return existsSync(usual) ? at(usual, { kind: "file", path: usual }) : null;
 }
 

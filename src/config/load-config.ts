@@ -9,7 +9,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import envPaths from "env-paths";
-import { type ConfigSources, type Folders, type Given, readLayers, type Layer } from "./config-layers.ts";
+import { CONFIG_FILE, type ConfigSources, type Folders, type Given, readLayers, type Layer } from "./config-layers.ts";
 import { type ConfigProblem, problemsOf, type SettingOrigin } from "./problem.ts";
 import { type Config, configSchema, SETTINGS, type Setting } from "./schema.ts";
 import { isLoopback, isWebhookSecret } from "./setting-kinds.ts";
@@ -67,6 +67,11 @@ function choose(setting: Setting, layers: readonly Layer[], sources: ConfigSourc
 function foundAtStart(key: string, sources: ConfigSources): unknown {
   if (key === "dataDir") return sources.folders.data;
   return key === "workspaces.roots" ? [gitTopOf(sources.cwd)] : undefined;
+}
+
+/** The configuration file: the one that was read, else where the usual one would be. */
+export function configFileOf(read: string | null): string {
+  return read ?? path.join(platformFolders().config, CONFIG_FILE);
 }
 
 /** The nearest folder at or above `start` that holds `.git`, else `start`. */

@@ -66,8 +66,9 @@ export function decideContinue(task: Task, command: ContinueTask, nowMs: number)
   const { message, by, choice } = command;
   const queued: TaskEventBody = { kind: "MessageQueued", message, by, choice };
   if (task.state.kind !== "settled") return accept(queued);
-  // Going on with a result is the caller's word that it has been read; a person's word is not the caller's.
-  const unread = by.kind !== "person" && task.acknowledgedThrough < task.settlements;
+  // Going on with a result is the caller's word that it has been read; a person's or another caller's is not.
+  const isOwn = by.kind !== "person" && by.name === task.origin.caller;
+  const unread = isOwn && task.acknowledgedThrough < task.settlements;
   const acked: readonly TaskEventBody[] = unread ? [{ kind: "DeliveryAcked", settlement: task.settlements, by }] : [];
   // Messages that waited through a failure go first; each is a run of its own.
   const head = task.messages[0] ?? { message, by, atMs: nowMs, choice };

@@ -13,6 +13,7 @@ export const LIMITS = {
   resultSchemaBytesMax: 16 * 1024,
   labelsMax: 16,
   optionsMax: 32,
+  optionsCharactersMax: 64 * 1024,
   /** One wait names at most this many tasks: an answer about more would not fit any client. */
   waitTasksMax: 50,
   listLimitMax: 100,

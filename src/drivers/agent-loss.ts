@@ -1,5 +1,5 @@
 /**
- * What it means that nothing more comes from an agent that is talked to over its pipes.
+ * What it means that nothing more comes from an agent that is talked to over its pipes, and what of a fault is told to people.
  *
  * Invariant: killed by a signal is `lost`, so that its session goes on; an exit of its own is a fault with its complaint.
  */
@@ -31,7 +31,7 @@ export async function lossOf(child: Child, clock: Clock): Promise<Loss> {
 
 /** `stderr`: the end of what it wrote there. */
 export function lossVerdict(loss: Loss, stderr: string): DriverEnd {
-  const complaint = stderr.trim().slice(-COMPLAINT_CHARACTERS_MAX).toWellFormed();
+  const complaint = lastWordsOf(stderr);
   switch (loss.kind) {
     case "line_too_long":
       return { end: "fault", fault: { transport: true, text: "the agent wrote a line past the limit for lines" } };
@@ -51,4 +51,16 @@ function exitVerdict(end: ChildEnd, complaint: string): DriverEnd {
   // Killed by somebody else (the machine ran out of memory): its session is kept, and losses are counted.
   if (signal !== null) return { end: "lost" };
   return { end: "fault", fault: { exit: { code, signal }, ...(complaint === "" ? {} : { text: complaint }) } };
+}
+
+/** What whoever looks into a fault has to read: the agent's error, and the end of what it wrote to standard error. */
+export function complaintOf(verdict: DriverEnd, stderr: string): string {
+  if (verdict.end !== "fault") return "";
+  const own = verdict.fault.text ?? "";
+  const words = lastWordsOf(stderr);
+  return (own.includes(words) ? own : `${own}\n${words}`).trim();
+}
+
+function lastWordsOf(stderr: string): string {
+  return stderr.trim().slice(-COMPLAINT_CHARACTERS_MAX).toWellFormed();
 }

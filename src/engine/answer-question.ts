@@ -89,7 +89,7 @@ export function createAnswerQuestion(world: {
   async function recordedAnswer({ handle, lastAnswer }: Task, questionId: string): Promise<Given | null> {
     if (lastAnswer?.questionId === questionId) return lastAnswer;
     for (let after = 0; ; ) {
-      const page = await store.events(handle.taskId, after, PAGE);
+      const page = await store.milestones(handle.taskId, after, PAGE);
       for (const { number, event } of page) {
         after = number;
         if (event.kind === "InputAnswered" && event.questionId === questionId) return event;

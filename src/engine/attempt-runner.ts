@@ -214,9 +214,9 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
       const isFirst = !leaning.has(attemptId);
       leaning.set(attemptId, (leaning.get(attemptId) ?? 0) + 1);
       world.onIdle();
-      // Waiting for its own children is its work; nobody calls that silence a stall.
-      if (isFirst) await noteTool(taskId, epoch, world.clock.wallMs());
       try {
+        // Waiting for its own children is its work; nobody calls that silence a stall.
+        if (isFirst) await noteTool(taskId, epoch, world.clock.wallMs());
         return await wait();
       } finally {
         const left = (leaning.get(attemptId) ?? 1) - 1;

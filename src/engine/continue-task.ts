@@ -92,7 +92,7 @@ export function createContinue(world: ContinueWorld) {
         earlier = await tx.receipt(receipt);
         if (earlier !== null) return { kind: "ignored", why: "not_startable" };
         if (caller.kind === "child" && !(await isAtWork(tx, caller.lineage))) return DELEGATOR_GONE;
-        return busyOf(tx, current, caller);
+        return (await full(tx, current, caller)) ?? busyOf(tx, current, caller);
       },
     });
     if (earlier !== null) return replay(earlier, call, caller, hold);
@@ -108,6 +108,15 @@ export function createContinue(world: ContinueWorld) {
       sent: starts ? "started" : "queued",
       clientRequestId,
     });
+  }
+
+  /** A settled task that goes on is one more in the queue, which is no longer than for new ones (P15). */
+  async function full(tx: StoreWriter, { state }: Task, caller: Caller): Promise<Decision | null> {
+    if (state.kind !== "settled") return null;
+    const { queueMax, concurrentChildren } = world.settings.limits;
+    const limit = queueMax + concurrentChildren;
+    const load = await tx.load({ caller: caller.name, rootTaskId: null, sinceMs: world.clock.wallMs() });
+    return load.openTasks < limit ? null : rejection("capacity_full", { kind: "repeat_same_call" }, { limit });
   }
 
   /** A settled writer gave its directory back; it needs it again before it goes on. */

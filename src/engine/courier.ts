@@ -39,7 +39,8 @@ export function createCourier(store: Store): Courier {
     });
     if (page.count > 0) idle.delete(audienceOf(caller.name, parentOf(caller)));
     const listed = page.tasks.filter((task) => !shown.has(task.handle.taskId)).slice(0, LIMITS.pendingListedMax);
-    if (listed.length > 0) await countShown(store, listed);
+    // A person who looks on uses up none of the showings that are for whoever delegated.
+    if (listed.length > 0 && caller.kind !== "person") await countShown(store, listed);
     const covered = page.tasks.filter((task) => shown.has(task.handle.taskId)).length + listed.length;
     return { completions: listed.map(completionOf), count: Math.max(0, page.count - covered) };
   }

@@ -77,7 +77,7 @@ async function historyOf(store: Store, task: Task): Promise<AttemptOrder["histor
   const messages = new Map<number, string>();
   const results = new Map<number, string>();
   for (let after = 0; ; ) {
-    const page = await store.events(taskId, after, PAGE);
+    const page = await store.milestones(taskId, after, PAGE);
     for (const { number, event } of page) {
       after = number;
       if (event.kind === "RunQueued") messages.set(event.ordinal, event.message.name);

@@ -20,7 +20,8 @@ import type { ViewFor } from "./view-for.ts";
 export type Presenter = {
   /** The task as this caller may see it. */
   view(task: Task, caller: Caller): TaskView;
-  item(task: Task, caller: Caller): Promise<TaskItem>;
+  /** `isRead`: false where its texts could not be read. */
+  item(task: Task, caller: Caller): Promise<{ readonly shown: TaskItem; readonly isRead: boolean }>;
   /** An answer about one task; `extra` says what is special about it. */
   answer(task: Task, caller: Caller, extra?: Partial<TaskAnswer>): Promise<Answer>;
   refusal(rejection: Rejection, caller: Caller, extra?: Partial<RefusalAnswer>): Promise<Answer>;
@@ -39,7 +40,7 @@ export function createPresenter(world: PresenterWorld): Presenter {
 
   const view = (task: Task, caller: Caller): TaskView => world.viewFor(task, caller, clock.wallMs());
 
-  async function item(task: Task, caller: Caller): Promise<TaskItem> {
+  async function whole(task: Task, caller: Caller): Promise<TaskItem> {
     const shown = view(task, caller);
     const { taskId } = task.handle;
     const result = shown.outcome?.verdict.result ?? null;
@@ -52,9 +53,9 @@ export function createPresenter(world: PresenterWorld): Presenter {
   }
 
   /** What is known of a task is told, also where its texts cannot be read (P1). */
-  async function known(task: Task, caller: Caller): Promise<{ readonly shown: TaskItem; readonly isRead: boolean }> {
+  async function item(task: Task, caller: Caller): Promise<{ readonly shown: TaskItem; readonly isRead: boolean }> {
     try {
-      return { shown: await item(task, caller), isRead: true };
+      return { shown: await whole(task, caller), isRead: true };
     } catch (error) {
       if (!isStorageTrouble(error)) throw error;
       return { shown: { view: view(task, caller), queue: null, result: null, questionPrompt: null }, isRead: false };
@@ -72,7 +73,7 @@ export function createPresenter(world: PresenterWorld): Presenter {
     view,
     item,
     async answer(task, caller, extra = {}) {
-      const { shown, isRead } = await known(task, caller);
+      const { shown, isRead } = await item(task, caller);
       const next: NextStep = shown.view.next;
       return {
         kind: "task",

@@ -2,7 +2,7 @@
  * Reads: what is true of one task, and lists. Nothing here is used up by being read (P9).
  */
 
-import { type Caller, reachOf } from "../core/caller.ts";
+import { type Caller, parentOf, reachOf } from "../core/caller.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { NextStep } from "../core/next-step.ts";
 import { parseId, type TaskId } from "../core/ids.ts";
@@ -46,7 +46,10 @@ export function createReads(world: {
     async status({ taskId, clientRequestId }, caller) {
       if (taskId !== null) {
         const task = await lookup.findToTell(taskId, caller);
-        return task === null ? lookup.unknown(taskId, caller) : presenter.answer(task, caller);
+        if (task === null) return lookup.unknown(taskId, caller);
+        // Nobody waits for itself: what a child asks of its own task it has to do.
+        const isOwn = parentOf(caller) === task.handle.taskId;
+        return presenter.answer(task, caller, isOwn ? { next: { kind: "do_it_yourself" } } : {});
       }
       const key = clientRequestId ?? "";
       const receipt = await store.receipt(keyOf(caller, "delegate_task", key, null));

@@ -19,6 +19,7 @@ import type { IdSource } from "../ports/id-source.ts";
 import type { Receipt, ReceiptKey, Store } from "../ports/store.ts";
 import { relatedOf } from "./holder.ts";
 import type { Presenter } from "./present.ts";
+import { titleFor } from "./view-for.ts";
 
 export type Receipts = {
   /** The answer to a call whose key is known: a replay, a conflict, or `expired_receipt`. */
@@ -51,7 +52,8 @@ export function createReceipts(world: {
       }
       const digests = digestsOf(call);
       if (fingerprintOf(digests) !== receipt.fingerprint) {
-        const related = relatedOf(task, clock.wallMs());
+        // A message may have gone to what a child delegated; its title is the child's then (P17).
+        const related = { ...relatedOf(task, clock.wallMs()), title: titleFor(task, caller) };
         const differing = differingFields(receipt.fieldDigests, digests);
         const detail = { clientRequestId, cwd: task.spec.cwd };
         const rejection = {

@@ -2,7 +2,8 @@
  * One loop that asks `plan` what should be true of each unfinished task and has it made so.
  *
  * Invariant: level-triggered: it acts on what the store says, never on why it was woken. A lost wake costs one poll.
- * Invariant: at most one action per task at a time; at most `slots` children with a running turn.
+ * Invariant: at most one action per task at a time; no child is started while `slots` of them have a running turn. One that
+ * had given its place up (a question, a wait for its own children) goes on at once, so for a while there may be more.
  * Absent on purpose: recovery. After a restart the same loop finds the same states.
  */
 

@@ -104,7 +104,7 @@ export function createWaits(world: WaitWorld): Waits {
 
   async function answerOf(seeing: Seeing, quietSlices: number, caller: Caller): Promise<Answer> {
     const { seen, told: watched, ended } = seeing;
-    const storageTrouble = seeing.unread || !store.healthy();
+    let storageTrouble = seeing.unread || !store.healthy();
     const single = seen[0];
     if (watched.taskIds.length === 1 && watched.unknown.length === 0 && single !== undefined) {
       const before = toldOf(watched.after, single.handle.taskId);
@@ -113,8 +113,11 @@ export function createWaits(world: WaitWorld): Waits {
     }
     const items: WaitItem[] = watched.unknown.map((asked) => ({ kind: "unknown", asked }));
     for (const task of seen) {
-      if (isNews(task, newsTold(watched, task))) items.push({ kind: "news", item: await presenter.item(task, caller) });
-      else items.push({ kind: "quiet", view: presenter.view(task, caller) });
+      if (isNews(task, newsTold(watched, task))) {
+        const { shown, isRead } = await presenter.item(task, caller);
+        items.push({ kind: "news", item: shown });
+        storageTrouble ||= !isRead;
+      } else items.push({ kind: "quiet", view: presenter.view(task, caller) });
     }
     return {
       kind: "tasks",
@@ -172,8 +175,9 @@ export function createWaits(world: WaitWorld): Waits {
     // A person who looks on does not speak for the caller.
     if (caller.kind === "person") return;
     for (const task of tasks) {
-      // Nor does whoever looks on at what its children have delegated: that is theirs to be told.
-      if (task.origin.parentTaskId !== parentOf(caller)) continue;
+      // Nor does whoever looks on at what its children, or another caller, have delegated: that is theirs to be told.
+      const { origin } = task;
+      if (origin.parentTaskId !== parentOf(caller) || origin.caller !== caller.name) continue;
       const told = toldOf(after, task.handle.taskId)?.news ?? null;
       const settlement = task.lastSettlement;
       if (told === null || settlement === null || told < settlement.news) continue;

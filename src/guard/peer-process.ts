@@ -1,6 +1,6 @@
 /**
  * Which child is at the other end of a connection: the socket's inode from the kernel's tables, then the process that holds
- * it, among the descriptors of those processes only that belong to a child.
+ * it, among the descriptors of those processes only that belong to a child. A crowd of new connections shares one look.
  *
  * A process belongs to a child if it is in the child's control group, which nothing leaves, where there are such groups; else
  * if it carries a mark or if one above it does, or the leader of its session: a child can start helpers with a cleaned
@@ -18,14 +18,15 @@
  */
 
 import { readdirSync, readlinkSync } from "node:fs";
-import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 
 import { type Mark, markOf, parseMark } from "../core/ids.ts";
 import type { PeerAddress, Peers } from "../ports/peers.ts";
+import { createBreather } from "./breather.ts";
 import { type ChildGroups, findChildGroups } from "./child-groups.ts";
 import { createLinuxRowReader, linuxPids } from "./linux-process-table.ts";
 import type { ProcessRow } from "./process-table.ts";
-import { type Connection, peerSockets } from "./socket-table.ts";
+import { type Connection, readSocketTable } from "./socket-table.ts";
 
 export type PeersOptions = {
   /** As `process.platform` has it; elsewhere than on `linux` nothing is ever found. */
@@ -41,18 +42,17 @@ export type Member = { readonly pid: number; readonly mark: Mark };
 
 const LOOK_MS_MAX = 250;
 const LEVELS_MAX = 32;
-/** How long one stretch of reading may hold the event loop. */
-const STRETCH_MS = 4;
 
 export function createPeers({ platform, daemonId }: PeersOptions): Peers {
   if (platform !== "linux") return { markOf: () => Promise.resolve(null) };
   const groups = findChildGroups();
-  const members = sharedLook(() => childProcesses({ daemonId, pid: process.pid }));
-  const find = async (connection: Connection, signal: AbortSignal): Promise<Mark | null> => {
-    const sockets = peerSockets(connection);
-    if (sockets.size === 0) return null;
-    const grouped = groups === null ? [] : groupedMembers(groups, daemonId);
-    return (await holderAmong(grouped, sockets, signal)) ?? holderAmong(await members(), sockets, signal);
+  const table = sharedLook(() => readSocketTable(createBreather()));
+  const grouped = sharedLook(() => holdersAmong(groups === null ? [] : groupedMembers(groups, daemonId)));
+  const others = sharedLook(async () => holdersAmong(await childProcesses({ daemonId, pid: process.pid })));
+  const find = async (connection: Connection): Promise<Mark | null> => {
+    const sockets = (await table()).socketsOf(connection);
+    if (sockets.length === 0) return null;
+    return holderOf(sockets, await grouped()) ?? holderOf(sockets, await others());
   };
   return {
     async markOf(peer) {
@@ -61,7 +61,7 @@ export function createPeers({ platform, daemonId }: PeersOptions): Peers {
       const over = new AbortController();
       const late = delay(LOOK_MS_MAX, null, { ref: false, signal: over.signal });
       try {
-        return await Promise.race([find(connection, over.signal), late]);
+        return await Promise.race([find(connection), late]);
       } catch {
         return null;
       } finally {
@@ -77,26 +77,30 @@ function connectionOf({ remoteAddress, remotePort, localPort }: PeerAddress): Co
   return { address: remoteAddress, port: remotePort, localPort };
 }
 
-async function holderAmong(
-  members: readonly Member[],
-  sockets: ReadonlySet<string>,
-  signal: AbortSignal,
-): Promise<Mark | null> {
-  const breathe = createBreather();
-  for (const { pid, mark } of members) {
-    if (signal.aborted) return null;
-    if (holdsOneOf(pid, sockets)) return mark;
-    await breathe();
-  }
-  return null;
+/** Who holds which socket. */
+type Holders = ReadonlyMap<string, Mark>;
+
+function holderOf(sockets: readonly string[], holders: Holders): Mark | null {
+  return sockets.map((socket) => holders.get(socket)).find((mark) => mark !== undefined) ?? null;
 }
 
-/** False also for a process that has gone or forbids it. */
-function holdsOneOf(pid: number, sockets: ReadonlySet<string>): boolean {
+async function holdersAmong(members: readonly Member[]): Promise<Holders> {
+  const breathe = createBreather();
+  const holders = new Map<string, Mark>();
+  for (const { pid, mark } of members) {
+    for (const socket of socketsHeldBy(pid)) if (!holders.has(socket)) holders.set(socket, mark);
+    await breathe();
+  }
+  return holders;
+}
+
+/** None also of a process that has gone or forbids it. */
+function socketsHeldBy(pid: number): readonly string[] {
   try {
-    return readdirSync(`/proc/${pid}/fd`).some((fd) => sockets.has(linkOf(`/proc/${pid}/fd/${fd}`)));
+    const links = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`));
+    return links.filter((link) => link.startsWith("socket:"));
   } catch {
-    return false;
+    return [];
   }
 }
 
@@ -163,28 +167,21 @@ function chosenMark(innermostFirst: readonly Mark[], daemonId: string): Mark | n
   return ours ?? innermostFirst[0] ?? null;
 }
 
-/** One look is shared by all who asked before it began: a crowd of new connections costs two looks, not one each. */
+/**
+ * One look is shared by all who asked before it began, and the next one begins only after a rest as long as the last look: a
+ * loop that looks takes in one connection a turn, so without it a crowd would cost one look each.
+ */
 function sharedLook<Value>(look: () => Promise<Value>): () => Promise<Value> {
   let next: Promise<Value> | null = null;
   let running: Promise<unknown> = Promise.resolve();
   return () => {
     next ??= running.then(() => {
       next = null;
+      const beganMs = performance.now();
       const looking = look();
-      running = looking.catch(() => null);
+      running = looking.catch(() => null).then(() => delay(performance.now() - beganMs, null, { ref: false }));
       return looking;
     });
     return next;
-  };
-}
-
-/** Lets others run once a stretch of synchronous reading has been long enough. */
-function createBreather(): () => Promise<void> | undefined {
-  let since = performance.now();
-  return () => {
-    if (performance.now() - since < STRETCH_MS) return undefined;
-    return nextTurn().then(() => {
-      since = performance.now();
-    });
   };
 }

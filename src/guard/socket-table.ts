@@ -1,34 +1,67 @@
 /**
- * The sockets of this network namespace, from /proc/net: which inode belongs to the other end of a connection.
+ * The sockets of this network namespace, from /proc/net: which inode belongs to the other end of a connection. The tables are
+ * read once for however many connections are asked about.
  *
  * Invariant: both addresses count, not the ports alone: two clients may use one port number, on 127.0.0.1 and on ::1.
  */
 
-import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { SocketAddress } from "node:net";
 import { endianness } from "node:os";
+import type { Breathe } from "./breather.ts";
 
 export type Connection = { readonly address: string; readonly port: number; readonly localPort: number };
 
+/** `socket:[…]`, as a descriptor's link shows it, of each socket here that is bound to the connection's remote end. */
+export type SocketTable = { socketsOf(connection: Connection): readonly string[] };
+
 const TABLES = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
+/** `0: 0100007F:A2C4 0100007F:1F90 01 tx:rx tr:when retrnsmt uid timeout inode …`; a socket that nobody holds has inode 0. */
+const LINE =
+  /^ *\d+: ((?:[0-9A-F]{8}){1,4}):([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]{2}(?: +\S+){5} +([1-9]\d*) /gm;
 const BYTES_OF_WORD = 4;
 const BYTES_OF_IPV6 = 16;
 
-/** `socket:[…]`, as a descriptor's link shows it, of each socket here that is bound to the connection's remote end. */
-export function peerSockets(connection: Connection): ReadonlySet<string> {
-  return new Set(TABLES.flatMap((table) => socketsIn(tableText(table), connection)));
+/** Lets others run between its lines: there are as many as there are connections. */
+export async function readSocketTable(breathe: Breathe): Promise<SocketTable> {
+  const texts = await Promise.all(TABLES.map(tableText));
+  return tableOf(texts.join(""), breathe);
 }
 
-/** `0: 0100007F:A2C4 0100007F:1F90 01 tx:rx tr:when retrnsmt uid timeout inode …`; a socket that nobody holds has inode 0. */
-export function socketsIn(table: string, { address, port, localPort }: Connection): readonly string[] {
-  const wanted = plainAddress(address);
-  const line = new RegExp(
-    `^ *\\d+: ((?:[0-9A-F]{8}){1,4}):${hexPort(port)} [0-9A-F]+:${hexPort(localPort)} [0-9A-F]{2}(?: +\\S+){5} +([1-9]\\d*) `,
-    "gm",
-  );
-  return [...table.matchAll(line)].flatMap(([, local = "", inode = ""]) =>
-    addressOf(local) === wanted ? [`socket:[${inode}]`] : [],
-  );
+export async function tableOf(text: string, breathe: Breathe): Promise<SocketTable> {
+  const rows = new Map<string, string[]>();
+  for (const { address, port, farPort, socket } of socketRows(text)) {
+    const key = keyOf(address, port, farPort);
+    const others = rows.get(key);
+    if (others === undefined) rows.set(key, [socket]);
+    else others.push(socket);
+    await breathe();
+  }
+  return {
+    socketsOf: ({ address, port, localPort }) => rows.get(keyOf(plainAddress(address), port, localPort)) ?? [],
+  };
+}
+
+function keyOf(address: string, port: number, farPort: number): string {
+  return `${address} ${port} ${farPort}`;
+}
+
+export type SocketRow = {
+  readonly address: string;
+  readonly port: number;
+  readonly farPort: number;
+  readonly socket: string;
+};
+
+export function* socketRows(text: string): Iterable<SocketRow> {
+  for (const [, local = "", port = "", farPort = "", inode = ""] of text.matchAll(LINE)) {
+    yield {
+      address: addressOf(local),
+      port: Number.parseInt(port, 16),
+      farPort: Number.parseInt(farPort, 16),
+      socket: `socket:[${inode}]`,
+    };
+  }
 }
 
 /** An IPv4 address in IPv6 clothes is that IPv4 address; a zone is no part of an address. */
@@ -46,14 +79,10 @@ function addressOf(hex: string): string {
   return plainAddress(new SocketAddress({ family: "ipv6", address: groups.replace(/:$/, "") }).address);
 }
 
-function hexPort(port: number): string {
-  return port.toString(16).toUpperCase().padStart(4, "0");
-}
-
 /** Empty where there is no such table (IPv6 turned off). */
-function tableText(path: string): string {
+async function tableText(path: string): Promise<string> {
   try {
-    return readFileSync(path, "latin1");
+    return await readFile(path, "latin1");
   } catch {
     return "";
   }

@@ -61,6 +61,8 @@ export function createEventStreams(options: EventStreamOptions): EventStreams {
       if (streams.size >= streamsMax) return sendProblem(request, reply, tooMany(streamsMax));
       const known = (): Promise<boolean> => isStillKnown(request, options.authenticate);
       reply.hijack();
+      // Gone while it was being let in: its close will not be told again.
+      if (reply.raw.destroyed) return reply;
       const stream = startStream(reply.raw, callerOf(request), known, options);
       streams.add(stream);
       reply.raw.once("close", () => {

@@ -8,7 +8,7 @@
  * Absent on purpose: requests from the server to the client, and the standing GET stream.
  */
 
-import { SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/server";
+import { isJSONRPCRequest, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/server";
 import type { FastifyReply } from "fastify";
 import type { Log } from "../ports/log.ts";
 import { outcomeText, runCall, type SliceSettings, sliceMaxMsOf } from "./call.ts";
@@ -17,6 +17,7 @@ import type { Exchange } from "./exchange.ts";
 import type { HeldCalls } from "./held-calls.ts";
 import {
   errorText,
+  INVALID_PARAMS,
   INVALID_REQUEST,
   isNotification,
   isRequest,
@@ -115,7 +116,10 @@ export function createLegacyLeg(options: LegacyLegOptions): LegacyLeg {
 }
 
 async function answerBySdk(request: RpcRequest, servers: ServerFactory): Promise<string> {
-  const message = await answerOnce(servers.plain(), { ...request, params: { ...request.params } });
+  const asked = { ...request, params: { ...request.params } };
+  // What the SDK does not take for a request it never answers.
+  if (!isJSONRPCRequest(asked)) return errorText(request.id, malformedParams());
+  const message = await answerOnce(servers.plain(), asked);
   return "error" in message ? errorText(request.id, withNext(message.error)) : JSON.stringify(message);
 }
 
@@ -139,6 +143,13 @@ function unsupportedVersion(version: string): RpcError {
   const supported = SUPPORTED_PROTOCOL_VERSIONS.join(", ");
   const change = `Send MCP-Protocol-Version with one of: ${supported}; or leave it out.`;
   return rpcError(INVALID_REQUEST, `Unsupported protocol version: ${version.slice(0, 40)}`, { kind: "fix", change });
+}
+
+function malformedParams(): RpcError {
+  return rpcError(INVALID_PARAMS, "The parameters of this request do not have the shape that MCP gives them", {
+    kind: "fix",
+    change: "Correct params._meta: a progressToken is a string or a whole number.",
+  });
 }
 
 function notAMessage(): RpcError {

@@ -19,6 +19,7 @@ import {
   type ServerOptions,
   type Transport,
 } from "@modelcontextprotocol/server";
+import { INVALID_REQUEST } from "./json-rpc.ts";
 import type { ToolTable } from "./tool-table.ts";
 
 export type ServerInfo = {
@@ -79,12 +80,15 @@ export function createServerFactory(options: ServerFactoryOptions): ServerFactor
 }
 
 /**
- * Lets a fresh server answer one request; resolves with its answer, a result or an error. The server is dropped
- * afterwards: it holds nothing that needs closing.
+ * Lets a fresh server answer one request; resolves with its answer, a result or an error. What the SDK takes for no request at
+ * all it only complains of to itself; here that is an answer too. The server is dropped afterwards: it holds nothing that
+ * needs closing.
  */
 export async function answerOnce(server: Server, request: JSONRPCRequest): Promise<JSONRPCMessage> {
   const { promise, resolve } = Promise.withResolvers<JSONRPCMessage>();
   const transport = createOneMessageTransport(resolve);
+  const { id } = request;
+  server.onerror = () => resolve({ jsonrpc: "2.0", id, error: { code: INVALID_REQUEST, message: "Invalid request" } });
   await server.connect(transport);
   transport.onmessage?.(request);
   return promise;

@@ -47,6 +47,15 @@ const bounded = (bytesMax: number, what: string) =>
     .refine((text) => !text.includes("\u0000"), "text without NUL characters")
     .describe(what);
 
+/** They are a part of the task from then on, which is written anew with every step of its child: so they are short. */
+const options = z
+  .record(z.string(), z.string())
+  .refine(
+    (given) =>
+      JSON.stringify(given).length <= LIMITS.optionsCharactersMax && Object.keys(given).length <= LIMITS.optionsMax,
+    `at most ${LIMITS.optionsMax} options of ${LIMITS.optionsCharactersMax} characters together`,
+  );
+
 export const DELEGATE = z.strictObject({
   clientRequestId: key,
   task: bounded(
@@ -60,7 +69,7 @@ export const DELEGATE = z.strictObject({
     .describe("Default general. research, review and design read only unless access says otherwise."),
   agent: plainWord("Which agent; default: the operator's.").optional(),
   model: plainWord("Model of that agent.").optional(),
-  options: z.record(z.string(), z.string()).optional().describe("Options that the agent advertises."),
+  options: options.optional().describe("Options that the agent advertises."),
   cwd: z.string().min(1).max(4096).optional().describe("Directory that the child works in."),
   access: z.enum(["read", "write"]).optional().describe("Whether the child may change files."),
   isolation: z.enum(["auto", "shared", "worktree"]).optional().describe("Where a writer works."),
@@ -96,7 +105,7 @@ export const CONTINUE = z.strictObject({
     .describe("Copy from the last answer: if somebody has continued the task since, nothing is sent."),
   agent: plainWord("Another agent for the same task.").optional(),
   model: plainWord("Another model.").optional(),
-  options: z.record(z.string(), z.string()).optional(),
+  options: options.optional(),
   mode: z.enum(["async", "wait"]).optional(),
   waitMs: waitMs.optional(),
   timeoutMs: waitMs.optional().describe("Same as waitMs."),
@@ -219,12 +228,14 @@ export function fieldsAsSent(args: unknown): { readonly [field: string]: Json | 
 /** The key if it has the right shape; contract §3 looks at it before anything else. */
 export function keyAsSent(args: unknown): string | null {
   const value = fieldsAsSent(args)["clientRequestId"];
-  const parsed = key.safeParse(value);
+  const parsed = key.safeParse(emptied(value));
   return parsed.success ? parsed.data : null;
 }
 
 const PROBLEMS_MAX = 8;
 const NAME_CHARACTERS_MAX = 60;
+/** A field of which nothing is left to be shown. */
+const NAMELESS = "(a field without a visible name)";
 
 type Kind = "array" | "number" | "boolean" | "object" | "other";
 
@@ -245,11 +256,25 @@ function normalised(args: unknown, kinds: ReadonlyMap<string, Kind>): unknown {
   const given = Object.entries(args).filter(([, value]) => value !== null);
   // Unlike an assignment this also keeps a field that is named `__proto__`, so that it is refused like any unknown one.
   return Object.fromEntries(
-    given.map(([name, value]) => [
-      name,
-      typeof value === "string" ? fromText(value, kinds.get(name) ?? "other") : value,
-    ]),
+    given.map(([name, value]) => {
+      const kind = kinds.get(name) ?? "other";
+      return [name, withoutDepth(typeof value === "string" ? fromText(value, kind) : value, kind)];
+    }),
   );
+}
+
+/**
+ * No schema looks deeper than into one list or record, but its checks do look at what an object calls its `length`, and throw
+ * where that is no value to compare. An object in the wrong place is wrong whatever it holds.
+ */
+function withoutDepth(value: unknown, kind: Kind): unknown {
+  if (Array.isArray(value)) return value.map(emptied);
+  if (kind !== "object" || !isFields(value)) return emptied(value);
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, emptied(field)]));
+}
+
+function emptied(value: unknown): unknown {
+  return isFields(value) ? {} : value;
 }
 
 /** A value that arrived as text where the schema wants something else. */
@@ -278,7 +303,8 @@ function problemsOf(issue: z.core.$ZodIssue, known: readonly string[]): readonly
 function unknownField(key: string, known: readonly string[]): FieldProblem {
   const meant = likeliest(key, known);
   const expected = meant === null ? "no such field: leave it out" : `no such field: did you mean ${meant}?`;
-  return { field: sanitiseLine(key, NAME_CHARACTERS_MAX), expected };
+  const field = sanitiseLine(key, NAME_CHARACTERS_MAX);
+  return { field: field === "" ? NAMELESS : field, expected };
 }
 
 function expectedOf(issue: z.core.$ZodIssue): string {

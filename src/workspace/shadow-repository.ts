@@ -12,7 +12,7 @@
  */
 
 import { constants } from "node:fs";
-import { mkdir, mkdtemp, open, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { type FileHandle, mkdir, mkdtemp, open, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -32,7 +32,11 @@ export type ShadowRepository = AsyncDisposable & {
 };
 
 const SMALL_BYTES_MAX = 1024 * 1024;
+/** Of an index together with its bases. */
 const INDEX_BYTES_MAX = 256 * 1024 * 1024;
+const CHUNK_BYTES = 1024 * 1024;
+/** Opening a pipe does not wait for whoever writes into it. */
+const PLAIN = constants.O_RDONLY | constants.O_NONBLOCK;
 /** A split index has one base; more are remains. */
 const INDEX_BASES_MAX = 8;
 const SETTINGS = "core\\.(autocrlf|eol|filemode|ignorecase|precomposeunicode|symlinks)|extensions\\.objectformat";
@@ -92,21 +96,42 @@ async function theirSettings(
 
 async function copyIndex(gitDir: string, path: string): Promise<boolean> {
   const bases = (await readdir(gitDir)).filter((name) => /^sharedindex\.[0-9a-f]{40,64}$/.test(name));
-  const names = bases.slice(0, INDEX_BASES_MAX);
-  await Promise.all(names.map((name) => copy(join(gitDir, name), join(path, name), INDEX_BYTES_MAX)));
-  return copy(join(gitDir, "index"), join(path, "index"), INDEX_BYTES_MAX);
+  const own = await copy(join(gitDir, "index"), join(path, "index"), INDEX_BYTES_MAX);
+  let left = INDEX_BYTES_MAX - (own ?? 0);
+  for (const name of bases.slice(0, INDEX_BASES_MAX))
+    left -= (await copy(join(gitDir, name), join(path, name), left)) ?? 0;
+  return own !== null;
 }
 
-/** False if there is nothing to copy. */
-async function copy(from: string, to: string, bytesMax: number): Promise<boolean> {
-  const bytes = await readPlain(from, bytesMax);
-  if (bytes !== null) await writeFile(to, bytes, { mode: 0o600 });
-  return bytes !== null;
+/** Bytes that were copied, a little at a time; null if there is nothing that may be. */
+async function copy(from: string, to: string, bytesMax: number): Promise<number | null> {
+  const source = await openPlain(from, bytesMax);
+  if (source === null) return null;
+  const { file, size } = source;
+  await using _source = file;
+  await using copied = await open(to, "w", 0o600);
+  const chunk = Buffer.alloc(Math.min(size, CHUNK_BYTES));
+  // What is written to it meanwhile is not followed.
+  for (let at = 0; at < size; ) {
+    const { bytesRead } = await file.read(chunk, 0, Math.min(chunk.length, size - at), at);
+    if (bytesRead === 0) break;
+    await copied.write(chunk, 0, bytesRead, at);
+    at += bytesRead;
+  }
+  return size;
+}
+
+async function openPlain(path: string, bytesMax: number): Promise<{ file: FileHandle; size: number } | null> {
+  const file = await open(path, PLAIN).catch(() => null);
+  const found = await file?.stat().catch(() => null);
+  if (file !== null && found?.isFile() === true && found.size <= bytesMax) return { file, size: found.size };
+  await file?.close();
+  return null;
 }
 
 async function readPlain(path: string, bytesMax: number): Promise<Buffer | null> {
   try {
-    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    await using file = await open(path, PLAIN);
     const found = await file.stat();
     return found.isFile() && found.size <= bytesMax ? await file.readFile() : null;
   } catch {

@@ -147,6 +147,21 @@ describe("delegate", () => {
     const { stderr } = await world.run(["delegate", "x"]);
     expect(stderr).toContain(`do:    Wait for the other task: delegate-mcp wait ${taskId(5)}`);
   });
+
+  it("says which argument does not fit and what is expected, and names the task of a key (P1, P3)", async () => {
+    await using world = await createCliWorld();
+    const change = { model: "nothing: agent x takes no model" };
+    world.answer(() => ({ json: { ...refusal("invalid_arguments"), next: { kind: "fix", change } } }));
+    expect((await world.run(["delegate", "x", "--model", "y"])).stderr).toContain(
+      "do:    Put right: model (expected nothing: agent x takes no model).\n",
+    );
+    world.answer(() => ({ json: { ...refusal("idempotency_conflict"), related: { taskId: taskId(5) } } }));
+    expect((await world.run(["delegate", "x", "--key", "used-before"])).stderr).toContain(
+      `do:    For the work that it names: delegate-mcp wait ${taskId(5)}. For new work, leave out --key or choose another.\n`,
+    );
+    world.answer(() => ({ json: refusal("missing_client_request_id") }));
+    expect((await world.run(["delegate", "x", "--key", "short"])).stderr).toContain("do:    Give --key 8 to 256");
+  });
 });
 
 describe("delegate --wait", () => {

@@ -110,11 +110,12 @@ describe("misuse", () => {
       ["wait", "a", "--timeout", "-1"],
       "option '--timeout <seconds>' argument '-1' is invalid. Expected seconds.",
     ],
-  ])("ends with 2 for %s", async (_what, args, message) => {
+  ])("ends with 2 for %s, and names the help to read", async (_what, args, message) => {
+    const whose = message.startsWith("unknown command") ? [] : args.slice(0, 1);
     await using world = await createCliWorld();
     const { code, stderr } = await world.run(args);
     expect(code).toBe(2);
-    expect(stderr).toContain(`error: ${message}\ndo:    See: delegate-mcp --help\n`);
+    expect(stderr).toContain(`error: ${message}\ndo:    See: ${["delegate-mcp", ...whose].join(" ")} --help\n`);
     const { stdout } = await world.run([...args, "--json"]);
     expect(JSON.parse(stdout)).toMatchObject({ error: { code: "usage", exitCode: 2 } });
   });

@@ -69,7 +69,7 @@ describe("ready", () => {
   agents  mine (command)
   roots   /srv
   limits  4 children at a time, 1 level
-  stop    Ctrl-C or SIGTERM; children are stopped too, the next start sees to their tasks
+  stop    Ctrl-C; children are stopped too, the next start sees to their tasks
   try     delegate-mcp delegate "Say hello" --wait
 `,
     );
@@ -81,7 +81,9 @@ describe("ready", () => {
     running.signal("SIGTERM");
     const { stderr } = await running.ended;
     expect(stderr).toContain("token   none asked for: whoever reaches this port on this machine can start agents");
-    expect(stderr).toContain('agents  none yet: add one under "agents" in the configuration file');
+    expect(stderr).toContain("  agents  none yet\n");
+    expect(stderr).toMatch(/^ {2}do {6}add one under "agents" in .*config\.json, and start again$/m);
+    expect(stderr).not.toContain("Say hello");
   });
 
   it("writes one ready line first on standard output with --json, and no banner", async () => {

@@ -142,6 +142,7 @@ stop proof  marker+tree
   --- end ---
   say: not by the child
 --- end (cut: 99 bytes in all) ---
+See why: delegate-mcp logs ${taskId()}. To run it again, delegate it under a new key.
 `,
     );
   });
@@ -153,6 +154,15 @@ stop proof  marker+tree
     expect(world.asked[0]?.url).toBe("/api/tasks/dt_01M8");
     expect(lines.every((line) => line.split("\t").length === 2)).toBe(true);
     expect(lines).toContain("result\tAll good.\\nNo findings.");
+  });
+
+  it("ends for a person with the next step", async () => {
+    await using world = await createCliWorld();
+    world.answer(() => ({ json: settled("failed", { continuable: true }) }));
+    const { stdout } = await world.run(["show", taskId()], { terminal: true, env: { NO_COLOR: "1" } });
+    expect(stdout.trimEnd().split("\n").at(-1)).toBe(
+      `See why: delegate-mcp logs ${taskId()}. Go on in the same conversation: delegate-mcp continue ${taskId()} TEXT`,
+    );
   });
 
   it("exits with 3 for an unknown task and names the newest ones", async () => {

@@ -90,6 +90,14 @@ describe("config show", () => {
     expect(rows).toContainEqual(["guard.leaseMs", "30000", "default"]);
   });
 
+  it("cuts nothing on a terminal", async () => {
+    await using world = await createCliWorld();
+    const run = { terminal: true, env: { NO_COLOR: "1" } } as const;
+    const { stdout } = await world.run(["config", "show", "--origin"], run);
+    expect(stdout.split("\n").find((row) => row.startsWith("dataDir "))).toContain(` ${world.dataDir} (--data-dir)`);
+    expect(stdout).not.toContain("…");
+  });
+
   it("gives a program the same in one object", async () => {
     await using world = await createCliWorld();
     const { stdout } = await world.run(["config", "show", "--origin", "--no-auth", "--json"]);
@@ -108,7 +116,7 @@ describe("config show", () => {
   databaseUrl (--database-url): databases are not offered in this version; leave it out, and tasks are kept in the data directory
   DELEGATE_MCP_PROT (DELEGATE_MCP_PROT): unknown; did you mean DELEGATE_MCP_PORT?
   server.port (--port): expected a whole number from 0 to 65535
-do:    Correct it and start again. What is in force: delegate-mcp config show --origin
+do:    Correct it and try again. Every setting and what it takes: docs/configuration.md of the package.
 `,
     );
   });

@@ -97,13 +97,13 @@ describe("exit codes", () => {
   it("8 says what the child asks for, also where nobody reads a terminal (G4, F16)", async () => {
     await using world = await createCliWorld();
     const question = { questionId: "q_1", optionIds: ["yes", "no"], action: { command: "npm run db:reset" } };
-    const fromChild = { question: { prompt: "May I\nreset it?" } };
+    const fromChild = { question: { prompt: "May I\nreset it?", labels: { yes: "Allow\nonce", no: "Reject" } } };
     const asks = { status: "input_required", phase: "awaiting_answer", say: "NEEDS AN ANSWER.", question, fromChild };
     world.answer(({ method }) => ({ json: method === "GET" ? task() : task(asks) }));
     const { code, stderr } = await world.run(["wait", taskId()]);
     expect(code).toBe(8);
     expect(stderr).toContain("asks command: npm run db:reset\n");
-    expect(stderr).toContain("asks: May I reset it?\n");
+    expect(stderr).toContain("asks: May I reset it?\noption yes: Allow once\noption no: Reject\n");
   });
 
   it("6 when the time is over, with the command to go on (P1, P7)", async () => {
@@ -225,8 +225,15 @@ describe("what is printed", () => {
     expect(stderr.split("\n").slice(2)).toEqual([
       "Changes are on branch delegate/x.",
       "The result is cut here; it has 70000 bytes in all.",
-      `Go on in the same conversation: delegate-mcp continue ${taskId()} TEXT`,
+      `See why: delegate-mcp logs ${taskId()}. Go on in the same conversation: delegate-mcp continue ${taskId()} TEXT`,
       "",
     ]);
+  });
+
+  it("says of a task that cannot be continued where the reason stands and how to run it again", async () => {
+    await using world = await createCliWorld();
+    world.answer(() => ({ json: settled("failed", { continuable: false }) }));
+    const { stderr } = await world.run(["wait", taskId()]);
+    expect(stderr).toContain(`See why: delegate-mcp logs ${taskId()}. To run it again, delegate it under a new key.\n`);
   });
 });

@@ -117,6 +117,9 @@ describe("Claude Code as a child", () => {
       expect(pieces(run, "tool")).toEqual([`Bash (completed)\necho 日本 > ${made}\n(Bash completed with no output)`]);
       expect(models.sessions(plan.id)).toEqual([sessionOf(run)]);
       expect(faultsOf(plan.id)).toEqual([null, null]);
+      const { tools } = models.seen(plan.id);
+      expect(tools).toContain("Bash");
+      for (const unfit of ["CronCreate", "ScheduleWakeup", "EnterWorktree"]) expect(tools).not.toContain(unfit);
     },
     TEST_MAX_MS,
   );

@@ -438,6 +438,23 @@ describe("an agent", () => {
     expect(faultOf(await runToEnd(orderOf({ on })))).toEqual({ exit: { code: 1, signal: null }, text: "no key" });
   });
 
+  it.each([
+    ["its standard error", [{ stderr: "log in first\n" }, { exit: 1 }], "log in first"],
+    [
+      "its own error and its standard error",
+      [{ stderr: "trace\n" }, { error: { code: -32603, message: "model x is gone" } }],
+      "model x is gone\ntrace",
+    ],
+  ])("that fails leaves %s in the conversation, for whoever looks into it (G6)", async (_, list, complaint) => {
+    const { run } = await runToEnd(orderOf(steps(...list)));
+    expect(pieces(run, "note")).toEqual([complaint]);
+  });
+
+  it("that succeeds leaves nothing of its standard error", async () => {
+    const { run } = await runToEnd(orderOf(steps({ stderr: "chatter\n" }, { say: "fine" })));
+    expect(pieces(run, "note")).toEqual([]);
+  });
+
   it("that writes what is no message is heard on, and that is noted once", async () => {
     const { run, ...end } = await runToEnd(
       orderOf(

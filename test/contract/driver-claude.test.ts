@@ -343,6 +343,7 @@ describe("a failure", () => {
   it("by an exit without a result shows the end of what it complained of", async () => {
     const end = await runToEnd(orderOf(steps({ stderr: "no such setting\n" }, { exit: 1 })));
     expect(faultOf(end)).toEqual({ exit: { code: 1, signal: null }, text: "no such setting" });
+    expect(pieces(end.run, "note")).toEqual(["no such setting"]);
   });
 
   it("by an exit in a turn that followed a good result is none the less a failure", async () => {

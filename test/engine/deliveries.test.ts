@@ -115,6 +115,31 @@ describe("completions", () => {
     for (const { text } of answers) expect(text).not.toContain("result of a");
   });
 
+  it("are not used up by a person who looks on (L5, P9)", async () => {
+    await using test = await startTestEngine();
+    const [ended = "", open = ""] = await start(test, ["a", "b"]);
+    await finish(test, ["a"]);
+    const person = callerOf("alice", { kind: "person" });
+    for (let time = 0; time < 5; time += 1) {
+      expect(pendingOf(await test.status(open, { caller: person }))).toEqual([ended]);
+    }
+    expect(pendingOf(await test.status(open))).toEqual([ended]);
+  });
+
+  it("are cleared by no other caller, an admin who waits for them or goes on with them included (P9, P16)", async () => {
+    await using test = await startTestEngine();
+    const [ended = "", open = ""] = await start(test, ["a", "b"]);
+    await finish(test, ["a"]);
+    const admin = callerOf("carol", { scopes: ["read", "delegate", "admin"] });
+    const after = `a1:${ended.slice(-8)}.9.9`;
+    expect((await test.peek({ taskIds: [ended], after }, { caller: admin })).taskId).toBe(ended);
+    expect(pendingOf(await test.status(open))).toEqual([ended]);
+    const further = { taskId: ended, message: "and now?", clientRequestId: "continue-of-carol" };
+    expect((await test.call("task_continue", further, { caller: admin })).structured["created"]).toBe("new");
+    const kept = (await test.store.unfinished()).find(({ handle }) => handle.taskId === ended);
+    expect(kept?.acknowledgedThrough).toBe(0);
+  });
+
   it("of every tool's answer, refusals included (L5)", async () => {
     await using test = await startTestEngine();
     const [, open = ""] = await start(test, ["a", "b"]);

@@ -53,6 +53,21 @@ describe("a limit", () => {
     expect((await test.delegate("review-auth-3", OPEN)).structured["created"]).toBe("new");
   });
 
+  it("on open tasks holds for one that is to go on, too (P15)", async () => {
+    await using test = await startTestEngine({ limits: { queueMax: 1, concurrentChildren: 1 } });
+    const { taskId } = await test.delegate("review-auth-0", [{ do: "say", text: "fine" }]);
+    await test.settle();
+    await test.delegate("review-auth-1", OPEN);
+    await test.delegate("review-auth-2", OPEN);
+    const further = { taskId, message: "more", clientRequestId: "continue-auth-0" };
+    const full = await test.call("task_continue", further);
+    expect(codeOf(full)).toBe("capacity_full");
+    expect(full.structured).toMatchObject({ created: "none", taskId, next: { kind: "repeat_same_call" } });
+    test.driver.release("go");
+    await test.settle();
+    expect((await test.call("task_continue", further)).structured["created"]).toBe("new");
+  });
+
   it("on delegations a minute is the caller's own, passes with the minute, and a repeat does not count (P15)", async () => {
     await using test = await startTestEngine({ limits: { delegationsPerMinute: 2 } });
     await test.delegate("review-auth-1", OPEN);

@@ -174,6 +174,21 @@ describe("a store that cannot be read after a task was accepted", () => {
     expect(textAt(again.structured, "fromChild", "result", "text")).toBe("done");
   });
 
+  it("costs a wait for several only what it cannot know (F10, P1)", async () => {
+    await using test = await startTestEngine();
+    const one = await start(test, KEY, [say("done")]);
+    const other = await start(test, `${KEY}-2`, [say("done too")]);
+    test.trouble.failReads("text", 1);
+    const answer = await test.call("task_wait", { taskIds: [one.taskId, other.taskId], until: "all" });
+    expect(answer.structured).toMatchObject({
+      error: { code: "storage_unavailable" },
+      tasks: [
+        { taskId: one.taskId, status: "completed" },
+        { taskId: other.taskId, status: "completed" },
+      ],
+    });
+  });
+
   it("at all is told by name, with the same call as next step (P1)", async () => {
     await using test = await startTestEngine();
     const { taskId } = await start(test);

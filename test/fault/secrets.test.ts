@@ -211,12 +211,12 @@ async function readEverywhere({ daemon, client }: World, taskId: string): Promis
   const places = new Map<string, string>();
   const headers = { authorization: `Bearer ${daemon.token}` };
   for (const view of ["messages", "result", "changes", "events"]) {
-    let args: Record<string, unknown> = { taskId, view };
+    let cursor: unknown;
     for (let page = 0; page < 50; page += 1) {
-      const { structured, text } = await client.call("thread_read", args);
+      const { structured, text } = await client.call("thread_read", { taskId, view, cursor });
       places.set(`${view} ${page} of ${taskId}`, `${JSON.stringify(structured)}\n${text}`);
-      if (structured["nextCursor"] === undefined) break;
-      args = { ...args, cursor: structured["nextCursor"] };
+      cursor = structured["nextCursor"];
+      if (cursor === undefined) break;
     }
   }
   for (const [tool, args] of [

@@ -142,7 +142,10 @@ describe("the arguments of a tool", () => {
   fuzz(
     "are read or named as wrong, from fields of any JSON",
     fc
-      .array(fc.tuple(fc.constantFrom(...FIELDS, ...BITING), json([...BITING, ...ARGUMENTS])), { maxLength: 8 })
+      .array(
+        fc.tuple(fc.constantFrom(...FIELDS, ...BITING), json([...BITING, "length", "size", "valueOf", ...ARGUMENTS])),
+        { maxLength: 8 },
+      )
       .map((entries) =>
         JSON.parse(`{${entries.map(([name, one]) => `${JSON.stringify(name)}:${JSON.stringify(one)}`).join(",")}}`),
       ),

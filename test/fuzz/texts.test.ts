@@ -22,7 +22,7 @@ import {
 } from "../../src/core/ids.ts";
 import { sanitise, sanitiseLine, sanitiseShort, sizeInJson } from "../../src/core/sanitise.ts";
 import { logCursor, readLogCursor, readTextCursor, textCursor } from "../../src/engine/thread-cursor.ts";
-import { plainAddress, socketsIn } from "../../src/guard/socket-table.ts";
+import { plainAddress, socketRows } from "../../src/guard/socket-table.ts";
 import { hasTokenInUrl } from "../../src/http/auth.ts";
 import { createHostOriginGuard } from "../../src/http/host-origin.ts";
 import { askedWaitMs, timeLimitMs } from "../../src/mcp/budget.ts";
@@ -199,8 +199,9 @@ describe("headers", () => {
 });
 
 function readTable(text: string): void {
-  for (const socket of socketsIn(text, { address: "127.0.0.1", port: 0xa2c4, localPort: 0x1f90 })) {
+  for (const { port, farPort, socket } of socketRows(text)) {
     expect(socket).toMatch(/^socket:\[[1-9]\d*\]$/);
+    expect(Math.max(port, farPort)).toBeLessThanOrEqual(65_535);
   }
   plainAddress(text);
 }

@@ -9,7 +9,8 @@ import type { Mark } from "../../src/core/ids.ts";
 import { probeChildGroups } from "../../src/guard/child-groups.ts";
 import { createPeers, membersOf } from "../../src/guard/peer-process.ts";
 import { parseStat } from "../../src/guard/linux-process-table.ts";
-import { plainAddress, socketsIn } from "../../src/guard/socket-table.ts";
+import { createBreather } from "../../src/guard/breather.ts";
+import { plainAddress, tableOf } from "../../src/guard/socket-table.ts";
 import type { PeerAddress } from "../../src/ports/peers.ts";
 import { eventually, freshMark } from "../support/processes.ts";
 
@@ -19,6 +20,9 @@ const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
   addresses?.some(({ address }) => address === "::1"),
 );
 const CLIENT = `require("node:net").connect(Number(process.argv[2]), process.argv[1]).on("error", () => process.exit(1)).resume()`;
+
+/** Below what a listening socket holds that nobody has taken yet. */
+const CROWD = 400;
 
 const peers = createPeers({ platform: "linux", daemonId: DAEMON });
 const started: ChildProcess[] = [];
@@ -114,6 +118,22 @@ describe.runIf(linux)("the peer of a connection", () => {
     group?.remove();
   });
 
+  it("is found for each of a crowd of connections that come at once (P15, P18)", async () => {
+    const mark = freshMark(DAEMON);
+    const found: Promise<Mark | null>[] = [];
+    const all = Promise.withResolvers<void>();
+    const take = (socket: Socket): void => {
+      found.push(peers.markOf(addressOf(socket.on("error", () => {}))));
+      if (found.length === CROWD) all.resolve();
+    };
+    server.on("connection", take);
+    const crowd = `for (let n = 0; n < ${CROWD}; n++) require("node:net").connect(${port}, "127.0.0.1").resume()`;
+    start([process.execPath, "-e", crowd], marked(mark));
+    await all.promise;
+    server.off("connection", take);
+    expect(new Set(await Promise.all(found))).toEqual(new Set([mark]));
+  });
+
   it("is another daemon's child where it is one, so that nobody takes it for a person (P18)", async () => {
     const mark = freshMark("other.2");
     const socket = await connectionOf(client("127.0.0.1"), marked(mark));
@@ -198,28 +218,30 @@ describe("the kernel's table of connections", () => {
   const entry = (at: number, local: string, remote: string, inode: number) =>
     `   ${at}: ${local} ${remote} 01 00000000:00000000 00:00000000 00000000     0        0 ${inode} 1 0000 20 4 30 10 -1\n`;
 
-  it("names the socket by both ends, also where two clients share a port number", () => {
-    const table =
+  it("names the socket by both ends, also where two clients share a port number", async () => {
+    const text =
       head +
       entry(0, "0100007F:1F90", "0100007F:A2C4", 11) +
       entry(1, "0100007F:A2C4", "0100007F:1F90", 12) +
       entry(2, "0200007F:A2C4", "0100007F:1F90", 13) +
       entry(3, "0100007F:A2C4", "0100007F:1F91", 14) +
       entry(4, "0100007F:A2C5", "0100007F:1F90", 0);
-    const socketOf = (address: string, port: number) => socketsIn(table, { address, port, localPort: 0x1f90 });
+    const table = await tableOf(text, createBreather());
+    const socketOf = (address: string, port: number) => table.socketsOf({ address, port, localPort: 0x1f90 });
     expect(socketOf("127.0.0.1", 0xa2c4)).toEqual(["socket:[12]"]);
     expect(socketOf("::ffff:127.0.0.2", 0xa2c4)).toEqual(["socket:[13]"]);
     expect(socketOf("::1", 0xa2c4)).toEqual([]);
     expect(socketOf("127.0.0.1", 0xa2c5)).toEqual([]);
   });
 
-  it("is read with IPv6 addresses, and IPv4 addresses in their clothes", () => {
-    const table =
+  it("is read with IPv6 addresses, and IPv4 addresses in their clothes", async () => {
+    const text =
       head +
       entry(0, "00000000000000000000000001000000:A2C4", "00000000000000000000000001000000:1F90", 21) +
       entry(1, "0000000000000000FFFF00000100007F:A2C4", "0000000000000000FFFF00000100007F:1F90", 22) +
       entry(2, "000080FE000000000000000001000000:A2C4", "000080FE000000000000000002000000:1F90", 23);
-    const socketOf = (address: string) => socketsIn(table, { address, port: 0xa2c4, localPort: 0x1f90 });
+    const table = await tableOf(text, createBreather());
+    const socketOf = (address: string) => table.socketsOf({ address, port: 0xa2c4, localPort: 0x1f90 });
     expect(socketOf("::1")).toEqual(["socket:[21]"]);
     expect(socketOf("127.0.0.1")).toEqual(["socket:[22]"]);
     expect(socketOf("fe80::1%eth0")).toEqual(["socket:[23]"]);

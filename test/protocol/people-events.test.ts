@@ -65,6 +65,34 @@ describe("a stream of events", () => {
     await eventually("nobody follows", () => server.followers() === 0);
   });
 
+  it("holds nothing for a reader that was gone before it was let in (P15)", async () => {
+    const arrived = Promise.withResolvers<void>();
+    const letIn = Promise.withResolvers<void>();
+    let held = 0;
+    const beforeAuthenticated = async (): Promise<void> => {
+      held += 1;
+      if (held > 1) return;
+      arrived.resolve();
+      await letIn.promise;
+    };
+    await using server = await startPeopleServer({ beforeAuthenticated, streamsMax: 1 });
+    const hasty = net.connect(server.port, "127.0.0.1");
+    hasty.write("GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer token-of-bob\r\n\r\n");
+    await arrived.promise;
+    const closed = new Promise((resolve) => hasty.once("close", resolve));
+    hasty.resetAndDestroy();
+    await closed;
+    // By the time that others have been answered the server knows that it is gone.
+    for (let time = 0; time < 3; time += 1) await (await server.get("/livez")).text();
+    letIn.resolve();
+    await eventually("the only place is free again", async () => {
+      await using reader = await follow(server);
+      return reader.status === 200;
+    });
+    await eventually("nobody follows", () => server.followers() === 0);
+    expect(server.followers()).toBe(0);
+  });
+
   it("cuts a reader that takes nothing, keeps the others, and says why (P15)", async () => {
     await using server = await startPeopleServer({ bufferBytesMax: 64 * 1024 });
     await using reader = await follow(server);

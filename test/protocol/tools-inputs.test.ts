@@ -3,6 +3,7 @@
  * breaks the answer's own shape (PE3). Over HTTP, through the official clients.
  */
 
+import { eventually } from "../support/processes.ts";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -157,6 +158,19 @@ describe("a slip", () => {
     }
   });
 
+  it("of too many or too long options names the limit, and nothing is created (P15)", async () => {
+    await using daemon = await startTestDaemon();
+    await using client = await daemon.client();
+    const many = Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`option-${index}`, "on"]));
+    for (const options of [many, { effort: "x".repeat(65_536) }]) {
+      const answer = await client.call("delegate_task", fakeWork(KEY, OPEN, { options }));
+      expect([codeOf(answer), answer.structured["created"]]).toEqual(["invalid_arguments", "none"]);
+      expect(at(answer.structured, "next", "change", "options")).toBe(
+        "at most 32 options of 65536 characters together",
+      );
+    }
+  });
+
   it.each([
     ["a list", []],
     ["a text", "taskIds"],
@@ -276,6 +290,8 @@ describe("an id", () => {
     await using daemon = await startTestDaemon();
     await using bob = await daemon.client("1.x", "bob");
     await delegated(bob, "review-of-bob");
+    // What is compared must not change meanwhile.
+    await eventually("the child", () => daemon.engine.load().running === 1);
     await using alice = await daemon.client();
     const { structured } = await alice.call("delegate_task", fakeWork(KEY, [{ do: "say", text: "secret" }]));
     const kinds = [

@@ -238,6 +238,8 @@ describe("giving survivors up", () => {
     const children = createFakeChildren();
     await using daemon = await startTestDaemon({ clock, children });
     const taskId = await delegated(daemon, "review-auth-1");
+    // Only what has started can leave something behind; a look at the directory's repository comes before it.
+    await eventually("the child", () => daemon.engine.load().running === 1);
     const abandon = { abandon: true };
     const early = await daemon.api("POST", `/api/tasks/${taskId}/cancel`, abandon);
     expect([early.status, codeOf(early), early.body["taskId"]]).toEqual([200, "not_pending", taskId]);

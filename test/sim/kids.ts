@@ -78,7 +78,7 @@ async function act(world: KidsWorld, random: Random, caller: Child): Promise<voi
     }
     case "status": {
       // Its own task it may look at; of the others only what is below it.
-      const [other] = (await everyTask(store)).filter(({ origin }) => origin.caller === caller.name);
+      const other = (await everyTask(store)).find(({ origin }) => origin.caller === caller.name);
       const taskId = random.chance(0.5) ? caller.lineage.taskId : (other?.handle.taskId ?? caller.lineage.taskId);
       const sent: Sent = { ...NO_SENT, about: [taskId] };
       await net.send(from, sent, (engine) => engine.status({ taskId, clientRequestId: null }, caller));

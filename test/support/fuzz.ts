@@ -10,9 +10,12 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 
 /** Inputs of each parser. */
-export const FUZZ_RUNS = Number(process.env["FUZZ_RUNS"] ?? 150);
+const FUZZ_RUNS = Number(process.env["FUZZ_RUNS"] ?? 150);
 const ON_DEMAND = process.env["FUZZ_RUNS"] !== undefined;
 const INPUT_MS = 1_000;
+const TURNS = 3;
+/** An input that is never answered is a find too. */
+const ANSWER_MS = 10_000;
 const WITHIN_MS = 20_000 + FUZZ_RUNS * 40;
 const LONG_CHARACTERS = ON_DEMAND ? 400_000 : 40_000;
 const BEGINNINGS = ON_DEMAND ? 100 : 3;
@@ -76,7 +79,9 @@ export function fuzz<Input>(
   checkShare = 1,
 ): void {
   const numRuns = ON_DEMAND ? FUZZ_RUNS : Math.ceil(FUZZ_RUNS * checkShare);
+  // oxlint-disable-next-line vitest/expect-expect -- `timed` and whoever calls this assert
   it(
+    // oxlint-disable-next-line vitest/valid-title -- a text of whoever calls this
     title,
     async () => {
       const [first] = corpus;
@@ -86,7 +91,7 @@ export function fuzz<Input>(
       const startedMs = performance.now();
       await fc.assert(
         fc.asyncProperty(inputs, (input) => timed(input, check)),
-        { numRuns },
+        { numRuns, endOnFailure: ON_DEMAND, plugins: [fc.timeout(ANSWER_MS)] },
       );
       const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
       if (ON_DEMAND) process.stdout.write(`fuzz: ${title}: ${FUZZ_RUNS} inputs in ${seconds} s\n`);
@@ -102,17 +107,20 @@ export function fuzzLong(
   beginnings: readonly string[],
   check: (text: string) => void,
 ): void {
-  it(`${title} (P15)`, () => {
+  // oxlint-disable-next-line vitest/expect-expect -- `timed` and whoever calls this assert
+  it(`${title} (P15)`, async () => {
     for (const beginning of ["", ...beginnings.slice(0, BEGINNINGS)])
-      for (const bait of baits) void timed(beginning + bait.repeat(Math.ceil(LONG_CHARACTERS / bait.length)), check);
+      for (const bait of baits) await timed(beginning + bait.repeat(Math.ceil(LONG_CHARACTERS / bait.length)), check);
   });
 }
 
-function timed<Input>(input: Input, check: (input: Input) => void | Promise<void>): void | Promise<void> {
-  const startedMs = performance.now();
-  const done = (): void => {
-    expect(performance.now() - startedMs, "ms for one input").toBeLessThan(INPUT_MS);
-  };
-  const checked = check(input);
-  return checked instanceof Promise ? checked.then(done) : done();
+/** Again where it took too long: a busy machine stands still now and then, but not each time at the same input. */
+async function timed<Input>(input: Input, check: (input: Input) => void | Promise<void>): Promise<void> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let turn = 0; turn < TURNS && least >= INPUT_MS; turn += 1) {
+    const startedMs = performance.now();
+    await check(input);
+    least = Math.min(least, performance.now() - startedMs);
+  }
+  expect(least, "ms for one input").toBeLessThan(INPUT_MS);
 }

@@ -49,6 +49,8 @@ export type PeopleOptions = Partial<Pick<UpkeepRouteOptions, "keepAliveMs" | "st
   readonly tools?: readonly Tool[];
   /** The answer of every tool of `/api`. */
   readonly answer?: (called: ToolCalled) => Readonly<Record<string, unknown>>;
+  /** Runs before a request's token is looked at. */
+  readonly beforeAuthenticated?: () => Promise<void>;
 };
 
 export async function startPeopleServer(options: PeopleOptions = {}): Promise<PeopleServer> {
@@ -57,7 +59,8 @@ export async function startPeopleServer(options: PeopleOptions = {}): Promise<Pe
   const followers = new Set<(change: TaskChangeNote) => void>();
   const revoked = new Set<string>();
   const log = createQuietLog();
-  const authenticate: Authenticate = (token) => {
+  const authenticate: Authenticate = async (token) => {
+    await options.beforeAuthenticated?.();
     const name = /^token-of-(\w+)$/.exec(token ?? "")?.[1];
     if (name === undefined) return { problem: token === null ? "missing" : "unknown" };
     return revoked.has(name) ? { problem: "revoked" } : callerNamed(name);

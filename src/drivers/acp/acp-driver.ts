@@ -13,7 +13,7 @@ import { methods, type RequestPermissionResponse, RequestError } from "@agentcli
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { Child } from "../../ports/children.ts";
 import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
-import { COMPLAINT_BYTES_MAX, lossVerdict } from "../agent-loss.ts";
+import { COMPLAINT_BYTES_MAX, complaintOf, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { createProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";
@@ -105,7 +105,10 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
     await connection.close();
     await progress.flush();
     const usage = turn.usage(ending.answer);
-    await report({ kind: "end", text: partial, sideEffects: mayHaveChanged(scene), usage, ...verdictOf(ending, last) });
+    const verdict = verdictOf(ending, last);
+    const complaint = complaintOf(verdict, stderr.text());
+    if (complaint !== "") await report({ kind: "message", role: "note", text: complaint });
+    await report({ kind: "end", text: partial, sideEffects: mayHaveChanged(scene), usage, ...verdict });
   } finally {
     reading.abort();
     await connection.close();

@@ -12,7 +12,7 @@
 import type { Child } from "../../ports/children.ts";
 import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
 import { type Fields, textIn } from "../acp/acp-fields.ts";
-import { COMPLAINT_BYTES_MAX, type Loss, lossVerdict } from "../agent-loss.ts";
+import { COMPLAINT_BYTES_MAX, complaintOf, type Loss, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { GO_ON, LOOK_FIRST, withHistory } from "../child-prompt.ts";
 import { createProgressGate, type ProgressGate } from "../progress-gate.ts";
@@ -129,6 +129,8 @@ async function follow(attempt: Attempt, entry: Entry, child: Child): Promise<Ent
     await connection.close();
     if (outcome.kind === "again") return outcome.entry;
     await progress.flush();
+    const complaint = complaintOf(outcome.end, stderr.text());
+    if (complaint !== "") await report({ kind: "message", role: "note", text: complaint });
     await report(endEvent(scene, outcome.end));
     return null;
   } finally {

@@ -3,6 +3,7 @@
  *
  * Invariant: nothing secret and no text of the task stands in the arguments; the child's token is in a file that is the
  * owner's alone. A value that a caller may choose is never an argument of its own, so that it cannot be an option.
+ * Invariant: it has no tool that would go on after its end (timers) or leave the directory that it was given (worktrees).
  * Invariant: the program's MCP servers are ours or none: what is configured for a person would let the child act as them.
  */
 
@@ -37,6 +38,7 @@ const MODES: Readonly<Record<Permission, string>> = {
   accept_edits: "acceptEdits",
   full: "bypassPermissions",
 };
+const UNFIT_TOOLS = ["CronCreate", "ScheduleWakeup", "EnterWorktree"];
 const FIXED_ARGUMENTS = [
   "-p",
   "--input-format=stream-json",
@@ -46,6 +48,7 @@ const FIXED_ARGUMENTS = [
   "--include-partial-messages",
   "--permission-prompt-tool=stdio",
   "--strict-mcp-config",
+  `--disallowedTools=${UNFIT_TOOLS.join(",")}`,
 ];
 const SERVER = "delegate";
 /** How the tools of our server are called. */

@@ -42,12 +42,14 @@ export function createClaudeTurn({ end, tools, progress, report }: ClaudeTurnToo
     for (const call of calls) tools.begin(call);
     await progress.note(calls.length);
     if (textIn(line["parent_tool_use_id"]) !== null) return;
+    if (line["is_api_error_message"] === true) {
+      error = line;
+      return;
+    }
     const text = textsIn(content).join("\n");
-    const failed = line["is_api_error_message"] === true;
-    if (failed) error = line;
     if (text.trim() === "") return;
-    if (!failed) lastText = text;
-    await report({ kind: "message", role: failed ? "note" : "child", text });
+    lastText = text;
+    await report({ kind: "message", role: "child", text });
   };
   const takeUser = async (line: Fields): Promise<void> => {
     const results = blocksIn(fieldsIn(line["message"])["content"], "tool_result");
