@@ -142,7 +142,7 @@ describe("Claude Code as a child", () => {
   );
 
   it(
-    "that met an edge page after a tool had written goes on from there: it is written once (P6, F12)",
+    "that met an edge page after a tool had written goes on from there: it is written once (P6, F11)",
     async () => {
       const harness = await newHarness();
       const made = path.join(harness.dir, "once.txt");
@@ -170,7 +170,7 @@ describe("Claude Code as a child", () => {
     ["429", "provider_transient", 3],
     ["reset", "transport", 3],
   ] as const)(
-    "whose provider answers %s again and again says so as data, after few retries of its own (F1, F2, F7)",
+    "whose provider answers %s again and again says so as data, after few retries of its own (P13, F11, F13)",
     async (kind, expected, requests) => {
       const harness = await newHarness();
       const plan = { id: `claude-${kind}`, steps: [{ text: "never" }], faults: [{ kind, always: true }] };
@@ -230,7 +230,7 @@ describe("Claude Code as a child", () => {
   );
 
   it(
-    "whose session is gone with earlier turns in it has lost its context; nothing is asked of the model (P6, F14)",
+    "whose session is gone with earlier turns in it has lost its context; nothing is asked of the model (P6)",
     async () => {
       const harness = await newHarness();
       const plan = { id: "claude-gone", steps: [{ text: "never" }] };
@@ -247,7 +247,7 @@ describe("Claude Code as a child", () => {
   );
 
   it(
-    "that is started a second time for one attempt takes up the session that is there (P2, F18)",
+    "that is started a second time for one attempt takes up the session that is there (P2, P6)",
     async () => {
       const harness = await newHarness();
       const plan = { id: "claude-twice", steps: [{ text: "all done" }, { text: "twice done" }] };
@@ -264,7 +264,7 @@ describe("Claude Code as a child", () => {
   );
 
   it(
-    "that is stopped with a tool running leaves no process (P12, F20)",
+    "that is stopped with a tool running leaves no process (P12)",
     async () => {
       const harness = await newHarness();
       const begun = path.join(harness.dir, "begun.txt");

@@ -311,7 +311,7 @@ describe("a failure", () => {
   ];
 
   it.each(rows)(
-    "that is %s is told by its data, whatever its subtype says (P13, F1, F2)",
+    "that is %s is told by its data, whatever its subtype says (P13, F11, F13)",
     async (_, error, result, expected) => {
       const line = { is_error: true, terminal_reason: "api_error", subtype: "success", ...result };
       const end = await runToEnd(orderOf(steps({ say: "so far" }, { apiError: error }, { result: line })));
@@ -366,7 +366,7 @@ describe("a failure", () => {
     expect(classify(faultOf(end)).class).toBe("transport");
   });
 
-  it("is not made by lines that are no messages: they are left out and noted once (G2)", async () => {
+  it("is not made by lines that are no messages: they are left out and noted once (P15)", async () => {
     const { run, ...end } = await runToEnd(
       orderOf(
         steps(
@@ -410,7 +410,7 @@ describe("a session", () => {
     expect(messages.slice(1, 3).join("\n")).not.toContain("do it");
   });
 
-  it("that is there already is taken up, not made a second time: its child is told to go on (P2, F18)", async () => {
+  it("that is there already is taken up, not made a second time: its child is told to go on (P2, P6)", async () => {
     const setting = { state: folder.file("twice"), log: folder.file("twice-log") };
     const order = orderOf(setting);
     await start(order).done;
@@ -432,7 +432,7 @@ describe("a session", () => {
     ]);
   });
 
-  it("that is gone with earlier turns in it is a lost context (P6, F14)", async () => {
+  it("that is gone with earlier turns in it is a lost context (P6)", async () => {
     const order = orderOf(
       { state: folder.file("gone") },
       { nativeSessionId: "0d0b41e6-7a4a-4f7e-8a52-3b0f54c1a111", history: [{ message: "one", result: "1" }] },
@@ -479,7 +479,7 @@ describe("the program", () => {
     expect(run.events).toHaveLength(1);
   });
 
-  it("has our tools alone, by a file that is the owner's, and no token in its arguments (S1, P18)", async () => {
+  it("has our tools alone, by a file that is the owner's, and no token in its arguments (P18)", async () => {
     using scratch = createScratch();
     const delegation = { url: "http://127.0.0.1:1/mcp", token: "secret-of-the-child" };
     const fields = { delegation, scratchDir: scratch.path };
