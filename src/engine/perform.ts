@@ -19,7 +19,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Driver } from "../ports/driver.ts";
 import type { Faults } from "../ports/fault.ts";
 import type { Log } from "../ports/log.ts";
-import type { Store } from "../ports/store.ts";
+import type { Store, StoreWriter } from "../ports/store.ts";
 import type { AttemptRunner } from "./attempt-runner.ts";
 import type { Executor } from "./execute.ts";
 import { orderOf, type OrderParts, readWords, type Words } from "./order.ts";
@@ -134,33 +134,45 @@ export function createPerformer(world: PerformerWorld): Performer {
     const endedWell = state.kind === "stopping" && state.verdict.status === "completed";
     const background = endedWell ? task.spec.background : "reap";
     const own = await children.stop({ mark: attempt.mark, process: attempt.process, background });
-    const report = maskedReport(own.kind === "proven" ? ((await stillStoppingBelow(task)) ?? own) : own, world.mask);
     await runner.finished(task.handle.taskId, attempt.epoch, LAST_WORD_MS);
-    return reportStop(task, attempt.epoch, report);
+    return reportStop(task.handle.taskId, attempt.epoch, maskedReport(own, world.mask));
   }
 
   /** A task without an attempt of its own, cancelled while something below it had to be stopped. */
-  async function awaitBelow(task: Task, epoch: number): Promise<number | null> {
-    const own: StopReport = { kind: "proven", stop: lastStopOf(task) };
-    return reportStop(task, epoch, (await stillStoppingBelow(task)) ?? own);
+  function awaitBelow(task: Task, epoch: number): Promise<number | null> {
+    return reportStop(task.handle.taskId, epoch, { kind: "proven", stop: lastStopOf(task) });
   }
 
-  async function reportStop(task: Task, epoch: number, report: StopReport): Promise<number | null> {
+  /**
+   * Whether anything below holds it up is seen in the transaction that would end it: the task may have been cancelled, with
+   * what is below it, while its own processes were being stopped.
+   */
+  async function reportStop(taskId: TaskId, epoch: number, own: StopReport): Promise<number | null> {
     await world.faults.at("before_settle");
-    await executor.execute(task.handle.taskId, { kind: "ReportStop", epoch, report });
+    let report = own;
+    await executor.execute(
+      taskId,
+      { kind: "ReportStop", epoch, report },
+      {
+        guard: async (tx, current) => {
+          if (own.kind === "proven") report = (await stillStoppingBelow(tx, current)) ?? own;
+          return decide(current, { kind: "ReportStop", epoch, report }, world.clock.wallMs());
+        },
+      },
+    );
     if (report.kind === "proven") return null;
     if (report.survivors.length > 0) {
-      log.warn("survivors", { taskId: task.handle.taskId, count: report.survivors.length });
+      log.warn("survivors", { taskId, count: report.survivors.length });
       world.meter.survivorsFound(report.survivors.length);
     }
     return REAP_AGAIN_MS;
   }
 
   /** What holds up the end of a cancelled task below it, as a report on the task itself; null if nothing does. */
-  async function stillStoppingBelow({ handle, origin, state }: Task): Promise<StopReport | null> {
+  async function stillStoppingBelow(tx: StoreWriter, { handle, origin, state }: Task): Promise<StopReport | null> {
     if (state.kind !== "stopping" || state.verdict.status !== "cancelled") return null;
     const path = pathOf({ ancestors: origin.ancestors, taskId: handle.taskId });
-    const below = (await world.store.unfinishedBelow(path)).filter((task) => task.state.kind === "stopping");
+    const below = (await tx.unfinishedBelow(path)).filter((task) => task.state.kind === "stopping");
     if (below.length === 0) return null;
     const survivors = below.flatMap((task) => (task.state.kind === "stopping" ? task.state.survivors : []));
     return { kind: "survivors", survivors };

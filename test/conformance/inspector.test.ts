@@ -22,8 +22,16 @@ import { startWireServer, TOKEN } from "../support/wire-server.ts";
 /** Exit status for a schema that some client could stumble over. */
 const NOT_PORTABLE = 6;
 const TOOLS = [
-  ...["delegate_task", "task_wait", "task_status", "task_list", "task_continue", "task_answer", "task_cancel"],
-  ...["task_ack", "thread_read", "list_agents"],
+  "delegate_task",
+  "task_wait",
+  "task_status",
+  "task_list",
+  "task_continue",
+  "task_answer",
+  "task_cancel",
+  "task_ack",
+  "thread_read",
+  "list_agents",
 ];
 
 let daemon: DaemonProcess;
