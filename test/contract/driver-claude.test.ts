@@ -262,6 +262,16 @@ describe("the end of the work", () => {
     expect(end).toMatchObject({ end: "success", text: "done" });
   });
 
+  it("is lost with the process that was killed while something went on (P6, P14)", async () => {
+    const end = await runToEnd(orderOf(steps({ tasks: 1 }, { say: "done" }, { result: {} }, { die: "SIGKILL" })));
+    expect(end).toMatchObject({ end: "lost" });
+  });
+
+  it("stands although the process is killed after it", async () => {
+    const end = await runToEnd(orderOf(steps({ say: "done" }, { result: {} }, { die: "SIGKILL" })));
+    expect(end).toMatchObject({ end: "success", text: "done" });
+  });
+
   it("is good although the process does not end with its input", async () => {
     expect(await runToEnd(orderOf({ ...steps({ say: "done" }), lingers: true }))).toMatchObject({
       end: "success",

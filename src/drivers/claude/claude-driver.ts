@@ -142,7 +142,7 @@ async function follow(attempt: Attempt, entry: Entry, child: Child): Promise<Ent
 
 /** From the message to the end of the work. */
 async function converse(scene: Scene, complaintsRead: () => Promise<void>, mayChange: boolean): Promise<Outcome> {
-  const { order, entry, turn, work, connection, stderr, driver } = scene;
+  const { entry, turn, work, connection, stderr, driver } = scene;
   if (driver.signal.aborted) return { kind: "ended", end: { end: "lost" } };
   const content = [{ type: "text", text: entry.message }];
   void connection.send({
@@ -163,7 +163,7 @@ async function converse(scene: Scene, complaintsRead: () => Promise<void>, mayCh
   if (mayChange && !entry.resumed && result === null && isSessionInUse(stderr.text()))
     return {
       kind: "again",
-      entry: { id: entry.id, resumed: true, message: order.cause === "first" ? GO_ON : entry.message },
+      entry: { id: entry.id, resumed: true, message: GO_ON },
     };
   return { kind: "ended", end: verdictOfLoss(loss, stderr.text()) };
 }
@@ -175,15 +175,15 @@ async function untilEnd({ work, connection, child, driver }: Scene): Promise<Los
     if (loss !== null) return loss;
     child.closeStdin();
     const late = await Promise.race([connection.loss, passed(driver, EXIT_MS_MAX)]);
-    if (late !== null) return late;
     if (!work.busy()) return null;
+    if (late !== null) return late;
   }
 }
 
 /** Whether the last result is the end, although the process may have ended before it was asked to. */
 function stands(work: ClaudeEnd, loss: Loss | null): boolean {
   if (work.busy()) return false;
-  return loss === null || loss.kind !== "ended" || loss.end.kind !== "exited" || !isKilled(loss.end);
+  return loss === null || (loss.kind === "ended" && loss.end.kind === "exited" && !isKilled(loss.end));
 }
 
 function verdictOfLoss(loss: Loss, stderr: string): DriverEnd {
