@@ -131,7 +131,7 @@ function classRow(failure: FailureClass): string {
   const nature = evidence === undefined ? "told by the daemon" : classify(evidence).nature;
   const continuable = failure !== "lost";
   const view = describe(settledTask(failure, continuable), 0);
-  const say = sayState({ view, queue: null, result: null, questionPrompt: null }, 0);
+  const say = sayState({ view, queue: null, result: null, questionPrompt: null, problemText: null }, 0);
   return `| \`${failure}\` | ${nature} | ${continuable ? "yes" : "by `onLoss`"} | ${view.next.kind} | ${cell(say)} |`;
 }
 

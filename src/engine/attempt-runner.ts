@@ -245,11 +245,20 @@ export function createAttemptRunner(world: RunnerWorld): AttemptRunner {
 
 type Ended = Extract<DriverEvent, { readonly kind: "end" }>;
 
-/** A driver's evidence may quote the child too; of it only the stop reason is kept. */
+/** A driver's evidence may quote the child too; of it only the stop reason and the text are kept. */
 function masked(event: Ended, mask: (text: string) => string): Ended {
-  if (event.end !== "fault" || event.fault.stopReason === undefined) return event;
-  const stopReason = headOf(mask(event.fault.stopReason).toWellFormed(), STOP_REASON_CHARACTERS_MAX);
-  return { ...event, fault: { ...event.fault, stopReason } };
+  if (event.end !== "fault") return event;
+  const { stopReason, text } = event.fault;
+  return {
+    ...event,
+    fault: {
+      ...event.fault,
+      ...(text === undefined ? {} : { text: mask(text).toWellFormed() }),
+      ...(stopReason === undefined
+        ? {}
+        : { stopReason: headOf(mask(stopReason).toWellFormed(), STOP_REASON_CHARACTERS_MAX) }),
+    },
+  };
 }
 
 const STOP_REASON_CHARACTERS_MAX = 200;
@@ -270,11 +279,16 @@ async function recordEnd(executor: Executor, taskId: TaskId, epoch: number, even
     await executor.execute(taskId, { kind: "LoseAttempt", epoch, partial: result, orderly: false }, { texts });
     return;
   }
+  const problem = event.end === "fault" ? problemOf(epoch, event.fault.text ?? "") : [];
   const how =
     event.end === "success"
       ? ({ ok: true, evidence: event.evidence } as const)
       : ({ ok: false, fault: classify(event.fault) } as const);
-  await executor.execute(taskId, { kind: "FinishAttempt", epoch, result, sideEffects, usage, ...how }, { texts });
+  await executor.execute(
+    taskId,
+    { kind: "FinishAttempt", epoch, result, sideEffects, usage, ...how },
+    { texts: [...texts, ...problem] },
+  );
 }
 
 /** White space and invisible characters are no result (P13). */
@@ -288,6 +302,17 @@ function textsOf(epoch: number, text: string | null): { texts: readonly Text[]; 
   const short = excerpt(text, LIMITS.childTextCharactersMax);
   const texts = short === text ? [whole] : [whole, { name: excerptNameOf(name), body: short }];
   return { texts, result: { name, bytes: Buffer.byteLength(text) } };
+}
+
+/** What was said of the fault, for whoever asks why the task failed. */
+function problemOf(epoch: number, text: string): readonly Text[] {
+  return VISIBLE.test(text) ? [{ name: problemNameOf(epoch), body: excerpt(text.trim(), PROBLEM_CHARACTERS_MAX) }] : [];
+}
+
+const PROBLEM_CHARACTERS_MAX = 500;
+
+export function problemNameOf(epoch: number): string {
+  return `problem-${epoch}`;
 }
 
 export function excerptNameOf(name: string): string {

@@ -12,7 +12,7 @@ import type { Task, TextRef } from "../core/task.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Answer, RefusalAnswer, ResultText, TaskAnswer, TaskItem } from "../ports/engine.ts";
 import type { Store } from "../ports/store.ts";
-import { excerptNameOf } from "./attempt-runner.ts";
+import { excerptNameOf, problemNameOf } from "./attempt-runner.ts";
 import { type Courier, NOTHING_PENDING } from "./courier.ts";
 import { isStorageTrouble } from "./storage.ts";
 import type { ViewFor } from "./view-for.ts";
@@ -49,6 +49,8 @@ export function createPresenter(world: PresenterWorld): Presenter {
       queue: shown.phase === "queued" ? world.queueOf(taskId) : null,
       result: result === null ? null : await resultOf(taskId, result),
       questionPrompt: shown.question?.prompt ? await store.text(taskId, shown.question.prompt.name) : null,
+      problemText:
+        shown.outcome?.verdict.status === "failed" ? await store.text(taskId, problemNameOf(task.epoch)) : null,
     };
   }
 
@@ -58,7 +60,10 @@ export function createPresenter(world: PresenterWorld): Presenter {
       return { shown: await whole(task, caller), isRead: true };
     } catch (error) {
       if (!isStorageTrouble(error)) throw error;
-      return { shown: { view: view(task, caller), queue: null, result: null, questionPrompt: null }, isRead: false };
+      return {
+        shown: { view: view(task, caller), queue: null, result: null, questionPrompt: null, problemText: null },
+        isRead: false,
+      };
     }
   }
 

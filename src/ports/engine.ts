@@ -287,6 +287,8 @@ export type TaskItem = {
   readonly queue: { readonly position: number; readonly reason: "slots" | "workspace" } | null;
   readonly result: ResultText | null;
   readonly questionPrompt: string | null;
+  /** What the agent or its provider said of the fault that ended a failed task; null if nothing. */
+  readonly problemText: string | null;
 };
 
 /** Text that the child wrote: its whole or an excerpt with a marked gap. */

@@ -253,7 +253,7 @@ describe("legacy era by hand", () => {
     { jsonrpc: "2.0", id: 1, method: "tools/list", params: { cursor: 7, _meta: { progressToken: {} } } },
   ])("answers what is no request in the end, and leaves nobody waiting (P1): %j", async (body) => {
     const answer = await post(server, body);
-    expect(at(await answer.json(), "error")).toMatchObject({ code: -32600, data: { next: { kind: "fix" } } });
+    expect(at(await answer.json(), "error")).toMatchObject({ code: -32602, data: { next: { kind: "fix" } } });
   });
 
   it("accepts notifications and posted responses with an empty 202", async () => {
