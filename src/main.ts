@@ -27,6 +27,7 @@ import { type ClosingStack, createClosingStack } from "./core/closing-stack.ts";
 import { childEnvironment } from "./config/child-environment.ts";
 import { createAcpDriver } from "./drivers/acp/acp-driver.ts";
 import { createCodexDriver } from "./drivers/codex/codex-driver.ts";
+import { createClaudeDriver } from "./drivers/claude/claude-driver.ts";
 import { createCommandDriver } from "./drivers/command/command-driver.ts";
 import { createFakeDriver } from "./drivers/fake/fake-driver.ts";
 import { createModelDriver } from "./drivers/model/model-driver.ts";
@@ -137,6 +138,7 @@ function buildEngine({ loaded }: StartDaemonInput, world: World, mcpUrl: () => s
   const drivers = [
     withScratch(createCommandDriver()),
     createAcpDriver(),
+    withScratch(createClaudeDriver()),
     createCodexDriver(),
     withScratch(createPiDriver()),
     createModelDriver(modelEndpoints(loaded)),

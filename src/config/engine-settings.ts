@@ -16,6 +16,7 @@ const LEVELS: Readonly<Record<AgentConfig["driver"], readonly Permission[]>> = {
   acp: ["full"],
   codex: PERMISSIONS,
   fake: PERMISSIONS,
+  claude: PERMISSIONS,
   model: PERMISSIONS,
   pi: [],
 };
@@ -28,6 +29,7 @@ const ON_LOSS: Readonly<Record<AgentConfig["driver"], OnLoss>> = {
   fake: "resume",
   model: "rerun",
   pi: "resume",
+  claude: "resume",
 };
 
 /** Running time of a task that names no limit of its own. */

@@ -8,20 +8,20 @@ import { z } from "zod";
 import { durationMs, environmentName, isLoopbackUrl, providerUrl, webhookUrl, words } from "./setting-kinds.ts";
 
 /** Drivers of this version; the others are known by name so that the refusal can say so. */
-const DRIVERS = ["command", "acp", "codex", "pi", "model", "fake"] as const;
-export const LATER_DRIVERS: readonly string[] = ["claude", "gemini", "opencode", "cursor-agent"];
+const DRIVERS = ["command", "acp", "claude", "codex", "pi", "model", "fake"] as const;
+export const LATER_DRIVERS: readonly string[] = ["gemini", "opencode", "cursor-agent"];
 
 export const agentSchema = z
   .strictObject({
     driver: z
       .enum(DRIVERS)
       .describe(
-        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`. `codex`: Codex CLI through `codex app-server`, in the sandbox of the permission level. `pi`: Pi (`pi --mode rpc`); has no permission levels of its own, so needs `trusted`. `model`: a model asked directly over HTTP, without tools, for tasks with `access` `read`.",
+        "How the program is driven. `command`: any program, task on standard input, answer on standard output. `acp`: an agent that speaks the Agent Client Protocol, version 1, over standard input and output; needs `trusted` for every permission level but `full`. `claude`: Claude Code (`claude -p`), in sessions of its own. `codex`: Codex CLI through `codex app-server`, in the sandbox of the permission level. `pi`: Pi (`pi --mode rpc`); has no permission levels of its own, so needs `trusted`. `model`: a model asked directly over HTTP, without tools, for tasks with `access` `read`.",
       ),
     command: words()
       .optional()
       .describe(
-        'Program and arguments of a `command`, `acp`, `codex` or `pi` agent; started without a shell. `codex` is `["codex"]` and `pi` is `["pi"]` unless given, without the arguments for its mode.',
+        'Program and arguments of a `command`, `acp`, `claude`, `codex` or `pi` agent; started without a shell. `claude` is `["claude"]`, `codex` is `["codex"]` and `pi` is `["pi"]` unless given, without the arguments for its mode.',
       ),
     promptBy: z
       .enum(["stdin", "file"])
@@ -33,7 +33,7 @@ export const agentSchema = z
       .enum(["resume", "rerun", "fail"])
       .optional()
       .describe(
-        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`, `codex`, `pi`: `resume` (default) goes on in the agent's own session.",
+        "What a lost child means. `command`: `fail` (default) or `rerun`, for programs that may be run twice. `acp`, `claude`, `codex`, `pi`: `resume` (default) goes on in the agent's own session.",
       ),
     env: z
       .array(environmentName())
@@ -93,7 +93,7 @@ type FieldProblem = readonly [key: string, error: string];
 
 /** Of an agent that is a program. */
 /** Their task goes the way of their protocol. */
-const BY_PROTOCOL: ReadonlySet<Given["driver"]> = new Set(["acp", "codex", "pi"]);
+const BY_PROTOCOL: ReadonlySet<Given["driver"]> = new Set(["acp", "claude", "codex", "pi"]);
 
 function programProblems(agent: Given): readonly FieldProblem[] {
   const { driver } = agent;

@@ -9,6 +9,9 @@ import type { AttemptOrder } from "../ports/driver.ts";
 
 const EARLIER_CHARACTERS_MAX = 20_000;
 
+export const LOOK_FIRST = `An earlier attempt at the task below was interrupted from outside, and its record is gone. Parts of it may be done \
+already: look before you do anything, and do not repeat what is finished.`;
+
 export const GO_ON = `Your last turn in this conversation was interrupted from outside before it ended. The last tool call may have run in part: \
 look at its effects before you do anything again. Do not repeat steps that are finished. Go on where you were, finish the task, \
 and end with your complete final answer.`;

@@ -27,6 +27,7 @@ function agentOf(agent: object): AgentSettings {
 describe("an agent of the driver", () => {
   it.each([
     ["acp", { levels: ["full"], onLoss: "resume", trusted: false }],
+    ["claude", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
     ["codex", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
     ["command", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "fail", trusted: true }],
     ["fake", { levels: ["plan", "ask", "accept_edits", "full"], onLoss: "resume", trusted: false }],
@@ -48,5 +49,9 @@ describe("an agent of the driver", () => {
       writes: false,
     };
     expect(agentOf({ driver: "model", ...at })).toMatchObject(expected);
+  });
+
+  it("claude is found by its name unless a command is given", () => {
+    expect(agentOf({ driver: "claude" }).command).toEqual(["claude"]);
   });
 });

@@ -318,8 +318,13 @@ const MISTAKES: readonly (readonly [what: string, given: Given, problem: string 
   ["an environment file that is not there", { envFile: "absent.env" }, "DIR/absent.env (--env-file): no such file"],
   [
     "a driver of a later version",
-    { file: { agents: { claude: { driver: "claude" } } } },
-    "agents.claude.driver (DIR/config/config.json): expected one of command, acp, codex, pi, model, fake; claude, gemini, opencode, cursor-agent are not available in this version",
+    { file: { agents: { gemini: { driver: "gemini" } } } },
+    "agents.gemini.driver (DIR/config/config.json): expected one of command, acp, claude, codex, pi, model, fake; gemini, opencode, cursor-agent are not available in this version",
+  ],
+  [
+    "a Claude Code agent whose task would come in a file",
+    { file: { agents: { a: { driver: "claude", promptBy: "file" } } } },
+    "agents.a.promptBy (DIR/config/config.json): an agent of the driver `claude` gets its task by the protocol; leave it out",
   ],
   [
     "a command agent without a command",

@@ -6,7 +6,7 @@
  */
 
 import type { AttemptOrder } from "../../ports/driver.ts";
-import { GO_ON, withHistory } from "../child-prompt.ts";
+import { GO_ON, LOOK_FIRST, withHistory } from "../child-prompt.ts";
 import { forgetsUnfinishedTurns } from "./acp-quirks.ts";
 
 export type PromptContext = {
@@ -16,9 +16,6 @@ export type PromptContext = {
   readonly startedAnew: boolean;
   readonly agentName: string | null;
 };
-
-const LOOK_FIRST = `An earlier attempt at the task below was interrupted from outside, and its record is gone. Parts of it may be done \
-already: look before you do anything, and do not repeat what is finished.`;
 
 export function promptFor(order: AttemptOrder, { resumed, startedAnew, agentName }: PromptContext): string {
   if (!resumed && order.history.length > 0) return withHistory(order);
