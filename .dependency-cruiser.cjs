@@ -30,6 +30,10 @@ module.exports = {
     rule("ports-import-types", "^src/ports/", notTypes),
     rule("ports-hold-types", "^src/", { path: "^src/ports/", ...notTypes }),
     rule("own-folder-core-ports", "^src/(?!cli/)([^/]+)/", { path: "^src/", pathNot: "^src/($1|core|ports)/" }),
+    rule("a-driver-knows-no-other", "^src/drivers/([^/]+)/", {
+      path: "^src/drivers/[^/]+/",
+      pathNot: "^src/drivers/$1/",
+    }),
     rule("cli-may-see-main-and-config", "^src/cli/", {
       path: "^src/",
       pathNot: "^src/(cli|core|ports|config|main\\.ts$)",

@@ -26,3 +26,17 @@ export function withHistory({ history, prompt }: Pick<AttemptOrder, "history" | 
   );
   return `This continues earlier work of which you have no memory. What was said then, oldest first:\n\n${turns.join("\n\n")}\n\n## Now\n\n${prompt}`;
 }
+
+export type TakenUp = {
+  /** The agent took up its session, so that it knows what was said. */
+  readonly resumed: boolean;
+  /** It had a session, of which it kept nothing. */
+  readonly startedAnew: boolean;
+};
+
+/** What an agent is told that knows, once resumed, all that was said. */
+export function promptOf(order: AttemptOrder, { resumed, startedAnew }: TakenUp): string {
+  if (!resumed && order.history.length > 0) return withHistory(order);
+  if (!resumed) return startedAnew ? `${LOOK_FIRST}\n\n${order.prompt}` : order.prompt;
+  return order.cause === "first" ? order.prompt : GO_ON;
+}

@@ -9,8 +9,8 @@ import { type AgentRequestMethod, type AgentRequestParamsByMethod, methods } fro
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { Spec } from "../../core/task.ts";
 import type { AcpConnection, Answer } from "./acp-connection.ts";
-import { errorEvidence, RPC } from "./acp-evidence.ts";
-import { type Fields, fieldsIn, isFields, listIn, textIn } from "./acp-fields.ts";
+import { errorEvidence, RPC } from "../rpc-evidence.ts";
+import { type Fields, fieldsIn, isFields, listIn, textIn } from "../fields.ts";
 import { exceeds, modeFor } from "./acp-modes.ts";
 
 export type Failed = { readonly kind: "fault"; readonly fault: FaultEvidence } | { readonly kind: "lost" };

@@ -8,6 +8,7 @@
  * Invariant: every call ends: with its answer, or as lost when the agent is gone, or late.
  */
 
+import type { RpcError } from "../rpc-evidence.ts";
 import {
   type AgentRequestMethod,
   type AgentRequestParamsByMethod,
@@ -23,7 +24,7 @@ import { type Loss, lossOf } from "../agent-loss.ts";
 import { readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";
 import { untilQuiet } from "../until-quiet.ts";
-import { type Fields, fieldsIn, isFields, textIn } from "./acp-fields.ts";
+import { type Fields, fieldsIn, isFields, textIn } from "../fields.ts";
 
 export type AcpConnection = {
   call<Method extends AgentRequestMethod>(
@@ -44,8 +45,6 @@ export type Answer =
   | { readonly kind: "error"; readonly error: RpcError }
   | { readonly kind: "late" }
   | { readonly kind: "lost" };
-
-export type RpcError = { readonly code: number; readonly message: string; readonly data: unknown };
 
 export type AcpListener = {
   /** The parameters of a `session/update`. */

@@ -12,7 +12,7 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import { headOf } from "../../core/excerpt.ts";
 import type { Permission } from "../../core/task.ts";
 import type { DriverQuestion } from "../../ports/driver.ts";
-import { type Fields, fieldsIn, listIn, textIn } from "./acp-fields.ts";
+import { type Fields, fieldsIn, listIn, textIn } from "../fields.ts";
 import type { ToolCallState } from "./acp-tools.ts";
 
 export type PermissionOption = { readonly optionId: string; readonly name: string; readonly kind: string };

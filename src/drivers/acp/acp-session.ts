@@ -10,9 +10,9 @@
 import { type McpServer, methods } from "@agentclientprotocol/sdk";
 import type { AttemptOrder } from "../../ports/driver.ts";
 import { configFault, configure, type Failed, setUp } from "./acp-configure.ts";
-import type { AcpConnection, RpcError } from "./acp-connection.ts";
-import { errorEvidence, isUnknownSession, RPC } from "./acp-evidence.ts";
-import { type Fields, fieldsIn, isFields, textIn } from "./acp-fields.ts";
+import type { AcpConnection } from "./acp-connection.ts";
+import { errorEvidence, isUnknownSession, RPC, type RpcError } from "../rpc-evidence.ts";
+import { type Fields, fieldsIn, isFields, textIn } from "../fields.ts";
 import { forgetsUnfinishedTurns } from "./acp-quirks.ts";
 
 export type OpenedSession = {

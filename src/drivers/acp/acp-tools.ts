@@ -6,7 +6,7 @@
  */
 
 import { headOf } from "../../core/excerpt.ts";
-import { type Fields, fieldsIn, listIn, numberIn, textIn } from "./acp-fields.ts";
+import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../fields.ts";
 
 export type ToolCallState = {
   readonly title: string | null;

@@ -9,9 +9,9 @@
 import type { Usage } from "../../core/task.ts";
 import type { DriverEvent } from "../../ports/driver.ts";
 import type { ProgressGate } from "../progress-gate.ts";
-import { type Fields, fieldsIn, numberIn, textIn } from "./acp-fields.ts";
+import { type Fields, fieldsIn, numberIn, textIn } from "../fields.ts";
 import { contentBlockText, type ToolCalls, toolPiece } from "./acp-tools.ts";
-import { createMessageText } from "./message-text.ts";
+import { createMessageText } from "../message-text.ts";
 
 export type Turn = {
   /** From now on updates belong to the turn. `resumed`: the session had turns before. */

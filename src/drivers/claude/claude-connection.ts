@@ -9,7 +9,7 @@
 
 import type { Child } from "../../ports/children.ts";
 import type { Clock } from "../../ports/clock.ts";
-import { type Fields, fieldsIn, isFields, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, isFields, textIn } from "../fields.ts";
 import { type Loss, lossOf } from "../agent-loss.ts";
 import { readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";

@@ -11,7 +11,7 @@
 
 import type { Child } from "../../ports/children.ts";
 import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
-import { type Fields, textIn } from "../acp/acp-fields.ts";
+import { type Fields, textIn } from "../fields.ts";
 import { COMPLAINT_BYTES_MAX, complaintOf, type Loss, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { GO_ON, LOOK_FIRST, withHistory } from "../child-prompt.ts";

@@ -9,7 +9,7 @@
  */
 
 import type { Clock, Timer } from "../../ports/clock.ts";
-import { type Fields, listIn, numberIn } from "../acp/acp-fields.ts";
+import { type Fields, listIn, numberIn } from "../fields.ts";
 
 export type ClaudeEnd = {
   /** A turn is under way. */

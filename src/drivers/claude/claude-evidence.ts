@@ -9,7 +9,7 @@
 import { headOf } from "../../core/excerpt.ts";
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { DriverEnd } from "../../ports/driver.ts";
-import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../fields.ts";
 
 const TEXT_CHARACTERS_MAX = 2_000;
 const NO_SUCH_SESSION = /\bNo conversation found with session ID\b/i;

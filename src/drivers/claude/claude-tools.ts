@@ -5,7 +5,7 @@
  */
 
 import { headOf } from "../../core/excerpt.ts";
-import { type Fields, fieldsIn, listIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, listIn, textIn } from "../fields.ts";
 
 export type ClaudeTools = {
   /** Takes in a `tool_use` block. */

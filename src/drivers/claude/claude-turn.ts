@@ -6,7 +6,7 @@
 
 import { headOf } from "../../core/excerpt.ts";
 import type { Usage } from "../../core/task.ts";
-import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../fields.ts";
 import type { ProgressGate } from "../progress-gate.ts";
 import type { Report } from "../reporter.ts";
 import type { ClaudeEnd } from "./claude-end.ts";

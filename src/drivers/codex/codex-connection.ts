@@ -8,9 +8,10 @@
  * Invariant: every call ends: with its answer, or as lost when the agent is gone, or late.
  */
 
+import type { RpcError } from "../rpc-evidence.ts";
 import type { Child } from "../../ports/children.ts";
 import type { Clock } from "../../ports/clock.ts";
-import { type Fields, fieldsIn, isFields, numberIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, isFields, numberIn, textIn } from "../fields.ts";
 import { type Loss, lossOf } from "../agent-loss.ts";
 import { type Line, readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";
@@ -30,8 +31,6 @@ export type Answer =
   | { readonly kind: "error"; readonly error: RpcError }
   | { readonly kind: "late" }
   | { readonly kind: "lost" };
-
-export type RpcError = { readonly code: number; readonly message: string; readonly data: unknown };
 
 /** What a request of the agent is answered; null: there is no such thing here. */
 export type Reply = Fields | null;

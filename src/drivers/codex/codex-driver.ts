@@ -9,7 +9,7 @@
 
 import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
 import type { Child } from "../../ports/children.ts";
-import { type Fields, fieldsIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, textIn } from "../fields.ts";
 import { COMPLAINT_BYTES_MAX, complaintOf, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { GO_ON, withHistory } from "../child-prompt.ts";

@@ -6,9 +6,8 @@
  */
 
 import type { FaultEvidence } from "../../core/failure.ts";
-import { errorEvidence, isUnknownSession } from "../acp/acp-evidence.ts";
-import { type Fields, fieldsIn, isFields, numberIn, textIn } from "../acp/acp-fields.ts";
-import type { RpcError } from "./codex-connection.ts";
+import { errorEvidence, isUnknownSession, type RpcError } from "../rpc-evidence.ts";
+import { type Fields, fieldsIn, isFields, numberIn, textIn } from "../fields.ts";
 
 /** Codex's words in `core/classify.ts`'s. */
 const KINDS: Readonly<Record<string, string>> = {

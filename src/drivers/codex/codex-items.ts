@@ -5,7 +5,7 @@
  */
 
 import { headOf } from "../../core/excerpt.ts";
-import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../fields.ts";
 
 export type CodexItems = {
   /** Takes in `item/started`; true if it is new work. */

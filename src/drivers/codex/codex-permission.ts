@@ -9,7 +9,7 @@
 import { headOf } from "../../core/excerpt.ts";
 import type { Permission } from "../../core/task.ts";
 import type { DriverAnswer, DriverQuestion } from "../../ports/driver.ts";
-import { type Fields, fieldsIn, listIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, listIn, textIn } from "../fields.ts";
 import type { Reply } from "./codex-connection.ts";
 import type { CodexItems } from "./codex-items.ts";
 

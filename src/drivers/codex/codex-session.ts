@@ -13,7 +13,7 @@
 import type { FaultEvidence } from "../../core/failure.ts";
 import { headOf } from "../../core/excerpt.ts";
 import type { AttemptOrder } from "../../ports/driver.ts";
-import { type Fields, fieldsIn, listIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, listIn, textIn } from "../fields.ts";
 import { GO_ON } from "../child-prompt.ts";
 import type { CodexConnection } from "./codex-connection.ts";
 import { callEvidence } from "./codex-evidence.ts";

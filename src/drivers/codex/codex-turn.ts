@@ -7,8 +7,8 @@
  */
 
 import type { Usage } from "../../core/task.ts";
-import { type Fields, fieldsIn, numberIn, textIn } from "../acp/acp-fields.ts";
-import { createMessageText } from "../acp/message-text.ts";
+import { type Fields, fieldsIn, numberIn, textIn } from "../fields.ts";
+import { createMessageText } from "../message-text.ts";
 import type { ProgressGate } from "../progress-gate.ts";
 import type { Report } from "../reporter.ts";
 import type { CodexItems } from "./codex-items.ts";

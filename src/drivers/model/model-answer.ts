@@ -8,8 +8,8 @@
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { Usage } from "../../core/task.ts";
 import type { ModelEndpoint } from "../../ports/settings.ts";
-import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn } from "../acp/acp-fields.ts";
-import { createMessageText } from "../acp/message-text.ts";
+import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn } from "../fields.ts";
+import { createMessageText } from "../message-text.ts";
 import { errorEvidence } from "./model-evidence.ts";
 
 export type ModelAnswer = {

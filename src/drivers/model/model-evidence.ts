@@ -6,7 +6,7 @@
 
 import { headOf } from "../../core/excerpt.ts";
 import type { FaultEvidence } from "../../core/failure.ts";
-import { type Fields, fieldsIn, isFields, numberIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, isFields, numberIn, textIn } from "../fields.ts";
 
 export type Refusal = {
   readonly status: number;

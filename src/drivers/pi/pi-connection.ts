@@ -10,7 +10,7 @@
 
 import type { Child, ChildEnd } from "../../ports/children.ts";
 import type { Clock } from "../../ports/clock.ts";
-import { type Fields, fieldsIn, isFields, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, isFields, textIn } from "../fields.ts";
 import { type Line, readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";
 import { untilQuiet } from "../until-quiet.ts";

@@ -7,7 +7,7 @@
 
 import { headOf } from "../../core/excerpt.ts";
 import type { DriverAnswer, DriverQuestion } from "../../ports/driver.ts";
-import { type Fields, listIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, listIn, textIn } from "../fields.ts";
 
 const PROMPT_CHARACTERS_MAX = 4_000;
 const ACTION_CHARACTERS_MAX = 500;

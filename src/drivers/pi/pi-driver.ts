@@ -11,7 +11,7 @@
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { Child } from "../../ports/children.ts";
 import type { AttemptOrder, Driver, DriverEnd, DriverEvent, DriverTools } from "../../ports/driver.ts";
-import type { Fields } from "../acp/acp-fields.ts";
+import type { Fields } from "../fields.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { createProgressGate, type ProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";

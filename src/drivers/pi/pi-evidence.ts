@@ -6,7 +6,7 @@
  */
 
 import type { FaultEvidence } from "../../core/failure.ts";
-import { errorEvidence } from "../acp/acp-evidence.ts";
+import { errorEvidence } from "../rpc-evidence.ts";
 import type { PiOutcome } from "./pi-turn.ts";
 
 const INTERNAL = -32_603;

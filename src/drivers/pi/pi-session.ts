@@ -12,8 +12,8 @@ import { join } from "node:path";
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { Mark } from "../../core/ids.ts";
 import type { AttemptOrder } from "../../ports/driver.ts";
-import { promptFor } from "../acp/acp-prompt.ts";
-import { type Fields, fieldsIn, listIn, textIn } from "../acp/acp-fields.ts";
+import { promptOf } from "../child-prompt.ts";
+import { type Fields, fieldsIn, listIn, textIn } from "../fields.ts";
 import type { PiAnswer, PiConnection } from "./pi-connection.ts";
 import { writtenEvidence } from "./pi-evidence.ts";
 
@@ -118,7 +118,7 @@ function opened(
   order: AttemptOrder,
   context: { readonly resumed: boolean; readonly startedAnew: boolean },
 ): PiSession {
-  const prompt = literal(promptFor(order, { ...context, agentName: null }));
+  const prompt = literal(promptOf(order, context));
   const notes = context.startedAnew ? ["Pi kept nothing of its session; it goes on in a new one."] : [];
   return { kind: "opened", sessionId, prompt, notes };
 }

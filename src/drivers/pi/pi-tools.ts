@@ -5,7 +5,7 @@
  */
 
 import { headOf } from "../../core/excerpt.ts";
-import { type Fields, fieldsIn, isFields, listIn, textIn } from "../acp/acp-fields.ts";
+import { type Fields, fieldsIn, isFields, listIn, textIn } from "../fields.ts";
 
 export type PiTools = {
   /** Takes in a `tool_execution_…` event. `finished`: the call as a piece of the conversation. */

@@ -9,8 +9,8 @@
 import { headOf } from "../../core/excerpt.ts";
 import type { Usage } from "../../core/task.ts";
 import type { DriverEvent } from "../../ports/driver.ts";
-import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../acp/acp-fields.ts";
-import { createMessageText } from "../acp/message-text.ts";
+import { type Fields, fieldsIn, listIn, numberIn, textIn } from "../fields.ts";
+import { createMessageText } from "../message-text.ts";
 import type { ProgressGate } from "../progress-gate.ts";
 import { blockText, type PiTools } from "./pi-tools.ts";
 

@@ -4,7 +4,7 @@
  * Invariant: a character that was split over two pieces arrives whole (S3); memory is bounded (P15).
  */
 
-import { createBoundedText } from "../bounded-text.ts";
+import { createBoundedText } from "./bounded-text.ts";
 
 export type MessageText = {
   push(piece: string): void;

@@ -1,15 +1,16 @@
 /**
- * From an agent's error to evidence for `core/classify.ts`. ACP itself has no status, no class and no wait; agents put them
- * into the error's data or into its text, each in its own way.
+ * From a JSON-RPC error of an agent to evidence for `core/classify.ts`. The protocols have no status, no class and no wait;
+ * agents put them into the error's data or into its text, each in its own way.
  *
  * Invariant: a status in the data comes before one in the text; what stands in neither is left out, not guessed.
  * Invariant: the child's own last words are evidence only beside an error of the protocol, never alone.
  */
 
-import { headOf } from "../../core/excerpt.ts";
-import type { FaultEvidence } from "../../core/failure.ts";
-import type { RpcError } from "./acp-connection.ts";
-import { fieldsIn, isFields, listIn, numberIn, textIn } from "./acp-fields.ts";
+import { headOf } from "../core/excerpt.ts";
+import type { FaultEvidence } from "../core/failure.ts";
+import { fieldsIn, isFields, listIn, numberIn, textIn } from "./fields.ts";
+
+export type RpcError = { readonly code: number; readonly message: string; readonly data: unknown };
 
 export const RPC = {
   authRequired: -32_000,
