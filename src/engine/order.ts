@@ -10,10 +10,11 @@ import { join } from "node:path";
 import { attemptOf } from "../core/evolve.ts";
 import { attemptIdOf, type TaskId } from "../core/ids.ts";
 import { LIMITS } from "../core/limits.ts";
-import type { Task } from "../core/task.ts";
+import type { Task, TextRef } from "../core/task.ts";
 import type { AttemptOrder } from "../ports/driver.ts";
 import type { Store } from "../ports/store.ts";
 import type { AgentSettings, EngineSettings } from "../ports/settings.ts";
+import { excerptNameOf } from "./attempt-runner.ts";
 
 /** The words of a run, as they are stored. */
 export type Words = Pick<AttemptOrder, "prompt" | "history">;
@@ -71,11 +72,17 @@ function childVariables(
 
 const PAGE = 500;
 
-/** Earlier runs with their results, oldest first, read from the log. */
+/** Results of earlier runs together, in bytes: a child cannot make its own next run cost the daemon its memory (P15). */
+const HISTORY_BYTES_MAX = 8 * 1_024 * 1_024;
+
+/**
+ * Earlier runs with their results, oldest first, read from the log. Of results past the limit, counted from the newest, there is
+ * only the excerpt that answers show.
+ */
 async function historyOf(store: Store, task: Task): Promise<AttemptOrder["history"]> {
   const { taskId } = task.handle;
   const messages = new Map<number, string>();
-  const results = new Map<number, string>();
+  const results = new Map<number, TextRef>();
   for (let after = 0; ; ) {
     const page = await store.milestones(taskId, after, PAGE);
     for (const { number, event } of page) {
@@ -83,18 +90,22 @@ async function historyOf(store: Store, task: Task): Promise<AttemptOrder["histor
       if (event.kind === "RunQueued") messages.set(event.ordinal, event.message.name);
       if (event.kind !== "TaskSettled") continue;
       const { result } = event.settlement.verdict;
-      if (result !== null) results.set(event.settlement.runOrdinal, result.name);
+      if (result !== null) results.set(event.settlement.runOrdinal, result);
     }
     if (page.length < PAGE) break;
   }
-  const turns = [...messages].filter(([ordinal]) => ordinal < task.run.ordinal);
-  return Promise.all(
-    turns.map(async ([ordinal, name]) => {
-      const result = results.get(ordinal);
-      return {
-        message: (await store.text(taskId, name)) ?? "",
-        result: result === undefined ? null : await store.text(taskId, result),
-      };
-    }),
-  );
+  let left = HISTORY_BYTES_MAX;
+  const history: { readonly message: string; readonly result: string | null }[] = [];
+  for (const [ordinal, name] of [...messages].filter(([ordinal]) => ordinal < task.run.ordinal).reverse()) {
+    const ref = results.get(ordinal) ?? null;
+    left -= ref?.bytes ?? 0;
+    const message = (await store.text(taskId, name)) ?? "";
+    history.push({ message, result: ref === null ? null : await resultOf(ref, left >= 0) });
+  }
+  return history.reverse();
+
+  async function resultOf(ref: TextRef, whole: boolean): Promise<string | null> {
+    const short = whole ? null : await store.text(taskId, excerptNameOf(ref.name));
+    return short ?? store.text(taskId, ref.name);
+  }
 }

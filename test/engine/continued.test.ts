@@ -3,6 +3,7 @@
  * step in every answer.
  */
 
+import { LIMITS } from "../../src/core/limits.ts";
 import { describe, expect, it } from "vitest";
 import { packAfter } from "../../src/core/after.ts";
 import type { FailureClass } from "../../src/core/failure.ts";
@@ -585,6 +586,31 @@ describe("going on with another agent", () => {
     const task = await taskOf(test, taskId);
     expect([task.settlements, task.spec.onLoss]).toEqual([3, "resume"]);
     expect([session, "of-the-other"]).not.toContain(task.nativeSessionId);
+  });
+
+  it("hands over very long results of long ago as excerpts, the newest whole (P15)", async () => {
+    const orders: AttemptOrder[] = [];
+    const long = "x".repeat(5 * 1_024 * 1_024);
+    const other: Driver = {
+      name: "command",
+      onLoss: "fail",
+      async run(order, report) {
+        orders.push(order);
+        const end = { kind: "end", end: "success", evidence: "explicit", sideEffects: false, usage: null } as const;
+        await report({ ...end, text: long });
+      },
+    };
+    await using test = await startTestEngine({ drivers: [other] });
+    const taskId = await start(test, [say("one")]);
+    for (const message of ["two", "three", "four"]) {
+      await send(test, taskId, message, { agent: "plain" });
+      await test.settle();
+    }
+    const last = orders.at(-1)?.history ?? expect.fail("no third run");
+    expect(last.map(({ message }) => message).slice(1)).toEqual(["two", "three"]);
+    expect(last[0]?.result).toBe("one");
+    expect(last[1]?.result?.length).toBeLessThan(LIMITS.childTextCharactersMax + 100);
+    expect(last[2]?.result === long).toBe(true);
   });
 
   it("in the same agent keeps the conversation, whatever its model and options (P2)", async () => {
