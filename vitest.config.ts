@@ -15,7 +15,7 @@ const SLOW = ["fault", "clients", "conformance", "e2e", "browser", "tooling"].ma
 const SURFACE = [
   "test/cli/**/*.test.ts",
   "test/config/{load-config,tokens}.test.ts",
-  "test/contract/driver-{acp,command}.test.ts",
+  "test/contract/driver-{acp,claude,codex,command,model,pi}.test.ts",
   "test/protocol/tools-{child-text,clients,inputs,programs,rest}.test.ts",
   "test/protocol/wire-{held,http,resume,sessions}.test.ts",
   "test/store/{group-commit,sqlite}.test.ts",
