@@ -162,7 +162,7 @@ function saySettled(view: TaskView): string {
     case "cancelled":
       return `CANCELLED: ${named(view)}. ${capital(gone)}.${verdict.partial ? " What it had written until then is below, marked partial." : ""}`;
     case "failed":
-      return `FAILED${verdict.continuable ? ", can be continued" : ""}: ${named(view)}. ${failureOf(view)} ${capital(gone)}${verdict.contextKept ? "; its conversation and its changed files are kept" : ""}.`;
+      return `FAILED${verdict.continuable ? ", can be continued" : ""}: ${named(view)}. ${failureOf(view)} ${capital(gone)}${verdict.contextKept && stop.proof !== "none_started" ? "; its conversation and its changed files are kept" : ""}.`;
     default:
       return assertNever(verdict.status);
   }
