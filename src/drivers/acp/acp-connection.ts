@@ -20,6 +20,7 @@ import {
 } from "@agentclientprotocol/sdk";
 import type { Child } from "../../ports/children.ts";
 import type { Clock } from "../../ports/clock.ts";
+import { after } from "../after.ts";
 import { type Loss, lossOf } from "../agent-loss.ts";
 import { readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";
@@ -258,10 +259,4 @@ function openIncoming(): IncomingMessages {
       controller = null;
     },
   };
-}
-
-function after<Value>(clock: Clock, delayMs: number, value: Value): Promise<Value> {
-  return new Promise((resolve) => {
-    clock.after(delayMs, () => resolve(value));
-  });
 }

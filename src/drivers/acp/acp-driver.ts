@@ -13,11 +13,13 @@ import { methods, type RequestPermissionResponse, RequestError } from "@agentcli
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { Child } from "../../ports/children.ts";
 import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
+import { after } from "../after.ts";
 import { COMPLAINT_BYTES_MAX, complaintOf, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { createProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";
 import { createReporter, garbageNote, type Report } from "../reporter.ts";
+import { startAgent } from "../start-agent.ts";
 import { type AcpConnection, type AcpListener, type Answer, openAcpConnection } from "./acp-connection.ts";
 import { errorEvidence } from "../rpc-evidence.ts";
 import { type Fields, fieldsIn, textIn } from "../fields.ts";
@@ -57,17 +59,9 @@ export function createAcpDriver(): Driver {
 async function run(order: AttemptOrder, tell: Report, tools: DriverTools): Promise<void> {
   const { signal } = tools;
   if (signal.aborted) return;
-  const { mark, command, spec, env } = order;
-  const started = await tools.children.spawn({ mark, command, cwd: spec.cwd, env, stdin: null });
-  if (signal.aborted) return;
   const report = createReporter(tell, signal);
-  if (started.kind === "failed") {
-    const fault = { spawnCode: started.code, text: started.message };
-    return report({ kind: "end", end: "fault", fault, text: null, sideEffects: false, usage: null });
-  }
-  const { child } = started;
-  await report({ kind: "bound", process: child.process, nativeSessionId: order.nativeSessionId });
-  await follow(child, order, report, tools);
+  const child = await startAgent(order, order, report, tools);
+  if (child !== null) await follow(child, order, report, tools);
 }
 
 async function follow(child: Child, order: AttemptOrder, report: Report, tools: DriverTools): Promise<void> {
@@ -177,12 +171,12 @@ async function leave({ connection, child, tools, sessionId }: Scene, ending: End
   if (ending.canClose && sessionId !== null)
     await connection.call(methods.agent.session.close, { sessionId }, CLOSE_MS_MAX);
   child.closeStdin();
-  await Promise.race([child.ended, passed(tools, EXIT_MS_MAX)]);
+  await Promise.race([child.ended, after(tools.clock, EXIT_MS_MAX, null)]);
 }
 
 /** The attempt is over for the engine: the agent is told, not waited for. */
 async function giveUp({ connection, tools, sessionId }: Scene): Promise<void> {
-  if (sessionId !== null) await Promise.race([connection.cancel(sessionId), passed(tools, CANCEL_MS_MAX)]);
+  if (sessionId !== null) await Promise.race([connection.cancel(sessionId), after(tools.clock, CANCEL_MS_MAX, null)]);
 }
 
 async function answerPermission(
@@ -202,10 +196,4 @@ async function answerPermission(
 
 function selected(optionId: string): RequestPermissionResponse {
   return { outcome: { outcome: "selected", optionId } };
-}
-
-function passed({ clock }: DriverTools, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(ms, resolve);
-  });
 }

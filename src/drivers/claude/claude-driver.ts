@@ -12,12 +12,14 @@
 import type { Child } from "../../ports/children.ts";
 import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
 import { type Fields, textIn } from "../fields.ts";
+import { after } from "../after.ts";
 import { COMPLAINT_BYTES_MAX, complaintOf, type Loss, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { GO_ON, LOOK_FIRST, withHistory } from "../child-prompt.ts";
 import { createProgressGate, type ProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";
 import { createReporter, garbageNote, type Report } from "../reporter.ts";
+import { reportNotStarted, startAgent } from "../start-agent.ts";
 import { untilQuiet } from "../until-quiet.ts";
 import { type ClaudeConnection, openClaudeConnection } from "./claude-connection.ts";
 import { type ClaudeEnd, createClaudeEnd } from "./claude-end.ts";
@@ -59,7 +61,7 @@ async function run(order: AttemptOrder, tell: Report, driver: DriverTools): Prom
   if (driver.signal.aborted) return;
   const report = createReporter(tell, driver.signal);
   const program = await prepareProgram(order);
-  if (program.kind === "fault") return reportNothingRun(report, { end: "fault", fault: program.fault });
+  if (program.kind === "fault") return reportNotStarted(report, program.fault);
   const second = await runOnce({ order, program, report, driver, mayChange: true }, firstEntry(order));
   if (second !== null) await runOnce({ order, program, report, driver, mayChange: false }, second);
 }
@@ -76,24 +78,10 @@ type Attempt = {
 /** Runs one process to its end; the entry of the next one, if the session asks for another. */
 async function runOnce(attempt: Attempt, entry: Entry): Promise<Entry | null> {
   const { order, program, report, driver } = attempt;
-  const { mark, spec } = order;
   const [name, ...first] = order.command;
   const command = [name, ...first, ...program.argumentsFor(entry)] as const;
-  const started = await driver.children.spawn({
-    mark,
-    command: [...command],
-    cwd: spec.cwd,
-    env: program.env,
-    stdin: null,
-  });
-  if (driver.signal.aborted) return null;
-  if (started.kind === "failed") {
-    const fault = { spawnCode: started.code, text: started.message };
-    await reportNothingRun(report, { end: "fault", fault });
-    return null;
-  }
-  await report({ kind: "bound", process: started.child.process, nativeSessionId: entry.id });
-  return follow(attempt, entry, started.child);
+  const child = await startAgent(order, { command, env: program.env, nativeSessionId: entry.id }, report, driver);
+  return child === null ? null : follow(attempt, entry, child);
 }
 
 async function follow(attempt: Attempt, entry: Entry, child: Child): Promise<Entry | null> {
@@ -174,7 +162,7 @@ async function untilEnd({ work, connection, child, driver }: Scene): Promise<Los
     const loss = await Promise.race([work.settled().then(() => null), connection.loss]);
     if (loss !== null) return loss;
     child.closeStdin();
-    const late = await Promise.race([connection.loss, passed(driver, EXIT_MS_MAX)]);
+    const late = await Promise.race([connection.loss, after(driver.clock, EXIT_MS_MAX, null)]);
     if (!work.busy()) return null;
     if (late !== null) return late;
   }
@@ -235,15 +223,5 @@ async function answerRequest(request: Fields, { spec }: AttemptOrder, driver: Dr
 /** The attempt is over for the engine: the agent is told, not waited for. */
 async function giveUp({ connection, driver }: Scene): Promise<void> {
   const interrupt = { type: "control_request", request_id: "give-up", request: { subtype: "interrupt" } };
-  await Promise.race([connection.send(interrupt), passed(driver, CANCEL_MS_MAX)]);
-}
-
-function reportNothingRun(report: Report, end: DriverEnd): Promise<void> {
-  return report({ kind: "end", text: null, sideEffects: false, usage: null, ...end });
-}
-
-function passed({ clock }: DriverTools, ms: number): Promise<null> {
-  return new Promise((resolve) => {
-    clock.after(ms, () => resolve(null));
-  });
+  await Promise.race([connection.send(interrupt), after(driver.clock, CANCEL_MS_MAX, null)]);
 }

@@ -12,6 +12,7 @@ import type { RpcError } from "../rpc-evidence.ts";
 import type { Child } from "../../ports/children.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type Fields, fieldsIn, isFields, numberIn, textIn } from "../fields.ts";
+import { after } from "../after.ts";
 import { type Loss, lossOf } from "../agent-loss.ts";
 import { type Line, readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";
@@ -211,10 +212,4 @@ function createOpenRequests(): OpenRequests {
       stir();
     },
   };
-}
-
-function after<Value>(clock: Clock, delayMs: number, value: Value): Promise<Value> {
-  return new Promise((resolve) => {
-    clock.after(delayMs, () => resolve(value));
-  });
 }

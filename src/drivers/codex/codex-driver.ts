@@ -10,12 +10,14 @@
 import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
 import type { Child } from "../../ports/children.ts";
 import { type Fields, fieldsIn, textIn } from "../fields.ts";
+import { after } from "../after.ts";
 import { COMPLAINT_BYTES_MAX, complaintOf, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { GO_ON, withHistory } from "../child-prompt.ts";
 import { createProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";
 import { createReporter, garbageNote, type Report } from "../reporter.ts";
+import { startAgent } from "../start-agent.ts";
 import { type CodexConnection, openCodexConnection, type Reply } from "./codex-connection.ts";
 import { resetsInMs, turnEvidence } from "./codex-evidence.ts";
 import { type CodexItems, createCodexItems } from "./codex-items.ts";
@@ -50,19 +52,11 @@ export function createCodexDriver(): Driver {
 async function run(order: AttemptOrder, tell: Report, tools: DriverTools): Promise<void> {
   const { signal } = tools;
   if (signal.aborted) return;
-  const { mark, spec, env } = order;
   const command = await commandOf(order);
   if (signal.aborted) return;
-  const started = await tools.children.spawn({ mark, command, cwd: spec.cwd, env, stdin: null });
-  if (signal.aborted) return;
   const report = createReporter(tell, signal);
-  if (started.kind === "failed") {
-    const fault = { spawnCode: started.code, text: started.message };
-    return report({ kind: "end", end: "fault", fault, text: null, sideEffects: false, usage: null });
-  }
-  const { child } = started;
-  await report({ kind: "bound", process: child.process, nativeSessionId: order.nativeSessionId });
-  await follow(child, order, report, tools);
+  const child = await startAgent(order, { ...order, command }, report, tools);
+  if (child !== null) await follow(child, order, report, tools);
 }
 
 async function follow(child: Child, order: AttemptOrder, report: Report, tools: DriverTools): Promise<void> {
@@ -162,7 +156,7 @@ async function lossEnd({ connection, stderr, threadId }: Scene): Promise<DriverE
 /** With its input closed Codex puts its house in order; whoever does not is stopped by the engine. */
 async function leave({ child, tools }: Scene): Promise<void> {
   child.closeStdin();
-  await Promise.race([child.ended, passed(tools, EXIT_MS_MAX)]);
+  await Promise.race([child.ended, after(tools.clock, EXIT_MS_MAX, null)]);
 }
 
 /** The attempt is over for the engine: Codex is told, not waited for. */
@@ -170,7 +164,7 @@ async function giveUp({ connection, tools, threadId, turn }: Scene): Promise<voi
   const turnId = turn.id();
   if (threadId === null || turnId === null) return;
   const told = connection.call("turn/interrupt", { threadId, turnId }, CALL_MS_MAX);
-  await Promise.race([told, passed(tools, INTERRUPT_MS_MAX)]);
+  await Promise.race([told, after(tools.clock, INTERRUPT_MS_MAX, null)]);
 }
 
 type Asked = Pick<Scene, "order" | "tools" | "items" | "report">;
@@ -188,10 +182,4 @@ async function answerOf(method: string, params: Fields, { order, tools, items, r
   const text = `MCP server ${textIn(params["serverName"]) ?? ""} asked a person something; there is none here.`;
   await report({ kind: "message", role: "note", text });
   return { action: "cancel", content: null, _meta: null };
-}
-
-function passed({ clock }: DriverTools, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(ms, resolve);
-  });
 }

@@ -8,9 +8,10 @@
  * Invariant: every call ends: with its answer, or as lost when Pi is gone, or late.
  */
 
-import type { Child, ChildEnd } from "../../ports/children.ts";
+import type { Child } from "../../ports/children.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type Fields, fieldsIn, isFields, textIn } from "../fields.ts";
+import { type Loss, lossOf } from "../agent-loss.ts";
 import { type Line, readLines } from "../line-reader.ts";
 import { chunksUntilAborted } from "../read-output.ts";
 import { untilQuiet } from "../until-quiet.ts";
@@ -20,7 +21,7 @@ export type PiConnection = {
   /** A record that has no answer. */
   send(record: Fields): Promise<void>;
   /** Why nothing more will come. Rejects only for the listener. */
-  readonly loss: Promise<PiLoss>;
+  readonly loss: Promise<Loss>;
   /** Reads no more; resolves when nothing is handed on any longer. */
   close(): Promise<void>;
 };
@@ -33,11 +34,6 @@ export type PiAnswer =
   | { readonly kind: "late" }
   | { readonly kind: "lost" };
 
-export type PiLoss =
-  | { readonly kind: "ended"; readonly end: ChildEnd }
-  /** It runs, but has closed its output. */
-  | { readonly kind: "closed" };
-
 export type PiListener = {
   onEvent(event: Fields): Promise<void>;
   /** A sign of life that cannot be read. */
@@ -46,8 +42,6 @@ export type PiListener = {
   onGarbage(line: string): Promise<void>;
 };
 
-/** After its output ended: how long the process may take to end. */
-const EXIT_WAIT_MS = 1_000;
 const CUT_ANSWER = /^\{"id":"([^"]{1,40})","type":"response"/;
 
 export function openPiConnection(child: Child, clock: Clock, listener: PiListener): PiConnection {
@@ -112,12 +106,6 @@ export function openPiConnection(child: Child, clock: Clock, listener: PiListene
       await pumped.catch(() => undefined);
     },
   };
-}
-
-async function lossOf(child: Child, clock: Clock): Promise<PiLoss> {
-  const closed = Promise.withResolvers<PiLoss>();
-  using _timer = clock.after(EXIT_WAIT_MS, () => closed.resolve({ kind: "closed" }));
-  return await Promise.race([child.ended.then((end): PiLoss => ({ kind: "ended", end })), closed.promise]);
 }
 
 function recordIn({ text, cut }: Line): Fields | null {

@@ -10,11 +10,15 @@
 
 import type { FaultEvidence } from "../../core/failure.ts";
 import type { Child } from "../../ports/children.ts";
-import type { AttemptOrder, Driver, DriverEnd, DriverEvent, DriverTools } from "../../ports/driver.ts";
+import type { AttemptOrder, Driver, DriverEnd, DriverTools } from "../../ports/driver.ts";
 import type { Fields } from "../fields.ts";
+import { after } from "../after.ts";
+import { COMPLAINT_BYTES_MAX, complaintOf, lossVerdict } from "../agent-loss.ts";
 import { type BoundedText, createBoundedText } from "../bounded-text.ts";
 import { createProgressGate, type ProgressGate } from "../progress-gate.ts";
 import { readOutput, untilAborted } from "../read-output.ts";
+import { createReporter, garbageNote, type Report } from "../reporter.ts";
+import { reportNotStarted, startAgent } from "../start-agent.ts";
 import { untilQuiet } from "../until-quiet.ts";
 import { openPiConnection, type PiConnection } from "./pi-connection.ts";
 import { dialogAnswer, dialogIn } from "./pi-dialog.ts";
@@ -25,13 +29,8 @@ import { createPiTurn, type PiTurn } from "./pi-turn.ts";
 
 const EXIT_MS_MAX = 1_000;
 const ABORT_MS_MAX = 250;
-const FAULT_CHARACTERS_MAX = 2_000;
-const STDERR_BYTES_MAX = 4 * FAULT_CHARACTERS_MAX;
-const GARBAGE_CHARACTERS_MAX = 200;
 
 const NEW_SESSION = /^Warning: No project session found with id .{0,300}$/gm;
-
-type Report = (event: DriverEvent) => Promise<void>;
 
 /** An attempt under way. */
 type Scene = {
@@ -57,20 +56,15 @@ async function run(order: AttemptOrder, tell: Report, tools: DriverTools): Promi
   if (signal.aborted) return;
   const report = createReporter(tell, signal);
   const start = await commandFor(order);
-  if (start.kind === "fault") return report(notStarted(start.fault));
-  const { mark, spec, env } = order;
-  const started = await tools.children.spawn({ mark, command: start.command, cwd: spec.cwd, env, stdin: null });
-  if (signal.aborted) return;
-  if (started.kind === "failed") return report(notStarted({ spawnCode: started.code, text: started.message }));
-  const { child } = started;
-  await report({ kind: "bound", process: child.process, nativeSessionId: order.nativeSessionId });
-  await follow(child, order, report, tools);
+  if (start.kind === "fault") return reportNotStarted(report, start.fault);
+  const child = await startAgent(order, { ...order, command: start.command }, report, tools);
+  if (child !== null) await follow(child, order, report, tools);
 }
 
 async function follow(child: Child, order: AttemptOrder, report: Report, tools: DriverTools): Promise<void> {
   using abort = untilAborted(tools.signal);
   const reading = new AbortController();
-  const stderr = createBoundedText({ bytesMax: STDERR_BYTES_MAX, headBytes: 0 });
+  const stderr = createBoundedText({ bytesMax: COMPLAINT_BYTES_MAX, headBytes: 0 });
   const calls = createPiTools();
   const progress = createProgressGate(tools.clock, report, calls.running);
   const turn = createPiTurn({ calls, progress, report, resultBytesMax: order.resultBytesMax });
@@ -95,7 +89,7 @@ async function follow(child: Child, order: AttemptOrder, report: Report, tools: 
     const sideEffects = (scene.prompted && order.spec.access === "write") || calls.changedSomething();
     // What it complains of comes by a pipe of its own.
     if (ended.end.end === "fault") await Promise.race([untilQuiet(tools.clock, () => complainedMs), abort.aborted]);
-    const complaint = complaintOf(ended.end, stderr);
+    const complaint = complaintOf(ended.end, complaintsIn(stderr));
     if (complaint !== "") await report({ kind: "message", role: "note", text: complaint });
     await report({ kind: "end", text: ended.text, sideEffects, usage: turn.usage(), ...ended.end });
   } finally {
@@ -134,38 +128,28 @@ function faulty(fault: FaultEvidence, text: string | null): Ended {
 async function lossEnd(scene: Scene): Promise<Ended> {
   const loss = await scene.connection.loss;
   const text = scene.turn.partial();
-  const complaint = lastWordsOf(scene.stderr);
-  if (loss.kind === "closed")
-    return faulty({ transport: true, text: `Pi closed its output and runs on. ${complaint}`.trim() }, text);
-  // Killed by somebody else (the machine ran out of memory): its session is kept, and losses are counted.
-  if (loss.end.kind !== "exited" || loss.end.signal !== null) return { end: { end: "lost" }, text };
-  const { code, signal } = loss.end;
-  const told = complaint === "" ? {} : scene.prompted ? { text: complaint } : writtenEvidence(complaint);
-  return faulty({ ...told, exit: { code, signal } }, text);
-}
-
-/** What whoever looks into a fault has to read: Pi's error, and the end of what it wrote to standard error. */
-function complaintOf(end: DriverEnd, stderr: BoundedText): string {
-  if (end.end !== "fault") return "";
-  const own = end.fault.text ?? "";
-  const words = lastWordsOf(stderr);
-  return (own.includes(words) ? own : `${own}\n${words}`).trim();
+  const end = lossVerdict(loss, complaintsIn(scene.stderr));
+  // Before it was told its task, what it complained of is why it could not begin.
+  if (scene.prompted || end.end !== "fault") return { end, text };
+  const { exit, text: complaint } = end.fault;
+  if (exit === undefined || complaint === undefined) return { end, text };
+  return faulty({ ...writtenEvidence(complaint), exit }, text);
 }
 
 /** Without what Pi says of every session that begins. */
-function lastWordsOf(stderr: BoundedText): string {
-  return stderr.text().replace(NEW_SESSION, "").trim().slice(-FAULT_CHARACTERS_MAX).toWellFormed();
+function complaintsIn(stderr: BoundedText): string {
+  return stderr.text().replace(NEW_SESSION, "");
 }
 
 /** After a good run Pi may put its house in order; if it does not, it is stopped by the engine. */
 async function leave({ child, tools }: Scene): Promise<void> {
   child.closeStdin();
-  await Promise.race([child.ended, passed(tools, EXIT_MS_MAX)]);
+  await Promise.race([child.ended, after(tools.clock, EXIT_MS_MAX, null)]);
 }
 
 /** The attempt is over for the engine: Pi is told, not waited for. */
 async function giveUp({ connection, tools, prompted }: Scene): Promise<void> {
-  if (prompted) await Promise.race([connection.send({ type: "abort" }), passed(tools, ABORT_MS_MAX)]);
+  if (prompted) await Promise.race([connection.send({ type: "abort" }), after(tools.clock, ABORT_MS_MAX, null)]);
 }
 
 /** Asked beside the reading: what Pi tells meanwhile is still heard. */
@@ -181,29 +165,4 @@ function takeDialog(
     .then((answer) => connection.send(dialogAnswer(request, answer)))
     .catch(() => undefined);
   return progress.note(0);
-}
-
-/** The end of a program that never ran. */
-function notStarted(fault: FaultEvidence): DriverEvent {
-  return { kind: "end", end: "fault", fault, text: null, sideEffects: false, usage: null };
-}
-
-/** Reports one after another, and nothing once the attempt is over. */
-function createReporter(tell: Report, signal: AbortSignal): Report {
-  let turn: Promise<void> = Promise.resolve();
-  return (event) => {
-    const told = turn.then(() => (signal.aborted ? undefined : tell(event)));
-    turn = told.catch(() => undefined);
-    return told;
-  };
-}
-
-function garbageNote(line: string): string {
-  return `Pi wrote lines that are no records of its protocol; they are left out. The first: ${line.slice(0, GARBAGE_CHARACTERS_MAX).toWellFormed()}`;
-}
-
-function passed({ clock }: DriverTools, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(ms, resolve);
-  });
 }
